@@ -1,0 +1,77 @@
+"""`Grammar`: a library, a size limit and rules; which trees are legal follows from them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from dvisr.constraints.budget import Budget, SubtreeCosts, build_budget, subtree_costs
+from dvisr.constraints.presets import Constraints, rules_of
+from dvisr.constraints.rules import CountRule, Rule, ScopeRule, check_names, max_tokens as max_tokens_rule
+from dvisr.constraints.scopes import Scopes, build_scopes
+from dvisr.constraints.tables import MaskTables, build_tables
+from dvisr.library import Library
+
+LARGEST_MAX_TOKENS = 500
+
+
+class Grammar:
+    """Immutable. Rules that leave no tree at all are refused here, by name."""
+
+    def __init__(
+        self, library: Library, max_tokens: int, constraints: Constraints = "none"
+    ) -> None:
+        if isinstance(max_tokens, bool) or int(max_tokens) != max_tokens:
+            raise ValueError(f"max_tokens must be a whole number, not {max_tokens!r}")
+        if not 1 <= max_tokens <= LARGEST_MAX_TOKENS:
+            raise ValueError(
+                f"max_tokens must be between 1 and {LARGEST_MAX_TOKENS}, not {max_tokens}"
+            )
+        self.library = library
+        self.max_tokens = int(max_tokens)
+        self.rules = rules_of(constraints, library)
+        for rule in self.rules:
+            check_names(rule, library)
+        self.scopes, self.budget, self.costs = _build(library, self.max_tokens, self.rules)
+        if not _has_tree(self.budget, self.costs):
+            raise ValueError(_no_tree_message(library, self.max_tokens, self.rules))
+
+    @functools.cached_property
+    def tables(self) -> MaskTables:
+        """The exact mask; see `masking` for its use under jit."""
+        return build_tables(self.scopes, self.budget, self.costs)
+
+    @functools.cached_property
+    def unconstrained(self) -> Grammar:
+        """Every tree of the library up to the size limit, forbidden ones included."""
+        return Grammar(self.library, self.max_tokens) if self.rules else self
+
+    def __repr__(self) -> str:
+        rules = "; ".join(rule.describe() for rule in self.rules)
+        return f"Grammar({self.library}, at most {self.max_tokens} tokens; {rules})"
+
+
+def _build(
+    library: Library, max_tokens: int, rules: Sequence[Rule]
+) -> tuple[Scopes, Budget, SubtreeCosts]:
+    scopes = build_scopes(library, [rule for rule in rules if isinstance(rule, ScopeRule)])
+    budget = build_budget(library, [r for r in rules if isinstance(r, CountRule)], max_tokens)
+    return scopes, budget, subtree_costs(scopes, budget)
+
+
+def _has_tree(budget: Budget, costs: SubtreeCosts) -> bool:
+    return any(budget.fits(cost) for cost in costs.of_state[0])
+
+
+def _no_tree_message(library: Library, max_tokens: int, rules: Sequence[Rule]) -> str:
+    """Name a smallest set of rules that clash: drop each in turn and see whether a tree appears."""
+    clash = [max_tokens_rule(max_tokens), *rules]
+    for rule in clash[1:]:
+        without = [other for other in clash[1:] if other is not rule]
+        _, budget, costs = _build(library, max_tokens, without)
+        if not _has_tree(budget, costs):
+            clash.remove(rule)
+    named = "; ".join(f"'{rule.describe()}'" for rule in clash)
+    return (
+        f"no expression of {library} satisfies all of: {named}; relax one of them or add a token"
+    )

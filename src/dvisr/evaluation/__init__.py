@@ -1,0 +1,5 @@
+"""What trees compute: values at the points, and where they are defined."""
+
+from dvisr.evaluation.host import apply_operator, evaluate, evaluate_batch
+
+__all__ = ["apply_operator", "evaluate", "evaluate_batch"]

@@ -1,0 +1,127 @@
+"""Infix text and LaTeX, in the tree's own order and with only the parentheses that are needed."""
+
+from __future__ import annotations
+
+import re
+
+from dvisr.expression.tree import Expression, fold
+from dvisr.library import INFIX, Kind, Token
+
+# How tightly a text holds together; an operand looser than its place allows gets parentheses.
+SUM, PRODUCT, SIGN, POWER, ATOM = 1, 2, 3, 4, 5
+_PRECEDENCE = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
+
+_Text = tuple[str, int]
+
+
+def places(symbol: str) -> tuple[int, int]:
+    """The least precedence that the left and the right operand of an infix operator must have to
+    stand without parentheses. The parser reads by the same table."""
+    own = _PRECEDENCE[symbol]
+    return (own + 1, own) if symbol == "^" else (own, own + 1)
+
+
+def infix(expression: Expression, *, digits: int = 6) -> str:
+    """Text that `parse` reads back to the same tree. Constants print as `c`, or as their values
+    (to so many digits, no longer the same tree) where the expression has them."""
+
+    def combine(token: Token, index: int, operands: list[_Text]) -> _Text:
+        if token.kind is Kind.CONSTANT and expression.constants is not None:
+            return _number(f"{expression.constants[index]:.{digits}g}")
+        if token.kind is Kind.LITERAL:
+            return _number(token.name)
+        if token.is_leaf:
+            return token.name, ATOM
+        if token.name == "neg":
+            return _negated(operands[0]), SIGN
+        if token.name in INFIX:
+            left, right = places(token.name)
+            first, second = _held(operands[0], left), _held(operands[1], right)
+            return f"{first} {token.name} {second}", _PRECEDENCE[token.name]
+        return f"{token.name}({', '.join(text for text, _ in operands)})", ATOM
+
+    return fold(expression, combine)[0]
+
+
+def _number(text: str) -> _Text:
+    return text, SIGN if text.startswith("-") else ATOM
+
+
+def _negated(operand: _Text) -> str:
+    text, precedence = operand
+    # "-1" is the literal; the negation of the literal 1 is "-(1)".
+    if text[0].isdigit() or text[0] == ".":
+        return f"-({text})"
+    return f"-{_held((text, precedence), POWER)}"
+
+
+def _held(operand: _Text, least: int) -> str:
+    text, precedence = operand
+    return text if precedence >= least else f"({text})"
+
+
+def latex(expression: Expression, *, digits: int = 6) -> str:
+    """LaTeX for reading. Column names are set upright and escaped."""
+
+    def combine(token: Token, index: int, operands: list[_Text]) -> _Text:
+        if token.kind is Kind.CONSTANT:
+            if expression.constants is None:
+                return _subscripted("c", index, expression.num_constants), ATOM
+            return _number(_latex_float(expression.constants[index], digits))
+        if token.kind is Kind.VARIABLE:
+            return _latex_name(token.column_name), ATOM
+        if token.kind is Kind.LITERAL:
+            return _number(token.latex or token.name)
+        if token.name == "neg":
+            return f"-{_bracketed(operands[0], POWER)}", SIGN
+        if token.name in ("+", "-", "*", "^"):
+            left, right = places(token.name)
+            if token.name == "^":
+                right = SUM  # an exponent is set apart by its height
+            parts = [_bracketed(operands[0], left), _bracketed(operands[1], right)]
+            return _filled(token.latex or "", parts), _PRECEDENCE[token.name]
+        template = token.latex or rf"\operatorname{{{token.name.replace('_', chr(92) + '_')}}}" + (
+            r"\left(#1\right)" if token.arity == 1 else r"\left(#1, #2\right)"
+        )
+        return _filled(template, [text for text, _ in operands]), ATOM
+
+    return fold(expression, combine)[0]
+
+
+def _bracketed(operand: _Text, least: int) -> str:
+    text, precedence = operand
+    return text if precedence >= least else rf"\left({text}\right)"
+
+
+def _filled(template: str, parts: list[str]) -> str:
+    # In one pass, so that a "#2" inside the first operand's text stays what it is.
+    return re.sub(r"#([12])", lambda match: parts[int(match[1]) - 1], template)
+
+
+def _subscripted(letter: str, index: int, count: int) -> str:
+    return letter if count == 1 else f"{letter}_{{{index}}}"
+
+
+def _latex_float(value: float, digits: int) -> str:
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+_LATEX_ESCAPES = {
+    "\\": r"\backslash{}",
+    "~": r"\sim{}",
+    "^": r"\hat{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "<": r"{<}",
+    ">": r"{>}",
+}
+
+
+def _latex_name(name: str) -> str:
+    indexed = re.fullmatch(r"([A-Za-z])_?(\d+)", name, re.ASCII)
+    if indexed:
+        return f"{indexed[1]}_{{{indexed[2]}}}"
+    if re.fullmatch(r"[A-Za-z]", name, re.ASCII):
+        return name
+    escaped = "".join(_LATEX_ESCAPES.get(character, character) for character in name)
+    return rf"\mathrm{{{escaped}}}".replace(" ", r"\ ")

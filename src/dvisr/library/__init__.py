@@ -1,0 +1,19 @@
+"""The language's symbols: `Token` and `Library`."""
+
+from dvisr.library.collection import CONSTANT, Library, literal
+from dvisr.library.operators import INFIX, OPERATORS
+from dvisr.library.tokens import Kind, Linearity, OperatorFunction, Parity, Token, new_operator
+
+__all__ = [
+    "CONSTANT",
+    "INFIX",
+    "OPERATORS",
+    "Kind",
+    "Library",
+    "Linearity",
+    "OperatorFunction",
+    "Parity",
+    "Token",
+    "literal",
+    "new_operator",
+]
