@@ -109,9 +109,7 @@ def step(
     return _keep_if(state.is_complete, state, moved)
 
 
-def _keep_if(
-    keep: Bool[Array, ""], old: TraversalState, new: TraversalState
-) -> TraversalState:
+def _keep_if(keep: Bool[Array, ""], old: TraversalState, new: TraversalState) -> TraversalState:
     return TraversalState(
         *(
             jnp.where(keep, getattr(old, field), getattr(new, field))

@@ -124,7 +124,7 @@ def _operand_costs(
     token: int,
 ) -> Costs | None:
     """Costs of all operands of the token together; None for a leaf."""
-    below = scopes.operand[state, token]
+    below = int(scopes.operand[state, token])
     if below < 0:
         return None
     beside = scopes.right[state, token]

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from dvisr.constraints.budget import Budget, SubtreeCosts, build_budget, subtree_costs
 from dvisr.constraints.presets import Constraints, rules_of
-from dvisr.constraints.rules import CountRule, Rule, ScopeRule, check_names, max_tokens as max_tokens_rule
+from dvisr.constraints.rules import (
+    CountRule,
+    Rule,
+    ScopeRule,
+    check_names,
+)
+from dvisr.constraints.rules import (
+    max_tokens as max_tokens_rule,
+)
 from dvisr.constraints.scopes import Scopes, build_scopes
 from dvisr.constraints.tables import MaskTables, build_tables
 from dvisr.library import Library
@@ -72,6 +80,4 @@ def _no_tree_message(library: Library, max_tokens: int, rules: Sequence[Rule]) -
         if not _has_tree(budget, costs):
             clash.remove(rule)
     named = "; ".join(f"'{rule.describe()}'" for rule in clash)
-    return (
-        f"no expression of {library} satisfies all of: {named}; relax one of them or add a token"
-    )
+    return f"no expression of {library} satisfies all of: {named}; relax one of them or add a token"

@@ -87,7 +87,10 @@ def step(mask: Mask, state: MaskState, token: Int[Array, ""]) -> MaskState:
         waiting_kind=waiting_kind,
         waiting_rest=waiting_rest,
     )
-    return jax.tree.map(lambda old, new: jnp.where(before.is_complete, old, new), state, moved)
+    kept: MaskState = jax.tree.map(
+        lambda old, new: jnp.where(before.is_complete, old, new), state, moved
+    )
+    return kept
 
 
 def is_allowed(mask: Mask, tokens: Int[Array, " length"]) -> Bool[Array, ""]:

@@ -18,7 +18,7 @@ from dvisr.constraints.rules import (
     max_repeats,
     min_tokens,
 )
-from dvisr.library import CONSTANT, Kind, Library
+from dvisr.library import CONSTANT, Library
 
 
 def no_nested_trig(library: Library) -> tuple[Rule, ...]:
@@ -30,7 +30,9 @@ def no_nested_trig(library: Library) -> tuple[Rule, ...]:
 def no_inverse(library: Library) -> tuple[Rule, ...]:
     """No operator directly inside the one that undoes it, such as exp(log(x))."""
     pairs = {
-        (token.name, token.inverse) for token in library if token.inverse and library.find(token.inverse) is not None
+        (token.name, token.inverse)
+        for token in library
+        if token.inverse and library.find(token.inverse) is not None
     }
     pairs |= {(child, parent) for parent, child in pairs}
     return tuple(
@@ -101,13 +103,23 @@ def _from_name(name: str, library: Library) -> tuple[Rule, ...]:
         return NAMED[name](library)
     limit = _LIMIT.match(name)
     if limit is None:
-        known = [*SETS, *NAMED, "min-tokens=N", "max-depth=N", "max-constants=N", "max-repeats:TOKEN=N"]
+        known = [
+            *SETS,
+            *NAMED,
+            "min-tokens=N",
+            "max-depth=N",
+            "max-constants=N",
+            "max-repeats:TOKEN=N",
+        ]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
         raise ValueError(f"{name!r} is no constraint: {hint}")
     count = int(limit["n"])
     if limit["token"]:
         return (max_repeats(limit["token"], count),)
-    return ({"min-tokens": min_tokens, "max-depth": MaxDepth, "max-constants": max_constants}[
-        name.partition("=")[0]
-    ](count),)
+    limits: dict[str, Callable[[int], Rule]] = {
+        "min-tokens": min_tokens,
+        "max-depth": MaxDepth,
+        "max-constants": max_constants,
+    }
+    return (limits[name.partition("=")[0]](count),)

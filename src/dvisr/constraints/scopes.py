@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from dvisr.constraints.rules import LEFT, RIGHT, ScopeRule
-from dvisr.library import Library
+from dvisr.library import Library, Token
 
 MAX_SLOT_STATES = 4_096
 
@@ -53,14 +53,14 @@ def build_scopes(library: Library, rules: Sequence[ScopeRule]) -> Scopes:
         operand = np.full(size, -1, dtype=np.int32)
         right = np.full((size, size), -1, dtype=np.int32)
         for parent_id in np.flatnonzero(allowed):
-            parent = library[parent_id]
+            parent = library[int(parent_id)]
             if parent.is_leaf:
                 continue
             below = _operand(rules, state, parent, LEFT, None)
             operand[parent_id] = number(below)
             if parent.arity == 2:
                 for left_id in np.flatnonzero(_allowed(library, rules, below)):
-                    beside = _operand(rules, state, parent, RIGHT, library[left_id])
+                    beside = _operand(rules, state, parent, RIGHT, library[int(left_id)])
                     right[parent_id, left_id] = number(beside)
         rows.append((allowed, operand, right))
     return _merged(Scopes(*(np.stack(column) for column in zip(*rows, strict=True))))
@@ -76,7 +76,9 @@ def _allowed(library: Library, rules: Sequence[ScopeRule], state: _State) -> np.
     )
 
 
-def _operand(rules, state, parent, side, left) -> _State:  # type: ignore[no-untyped-def]
+def _operand(
+    rules: Sequence[ScopeRule], state: _State, parent: Token, side: int, left: Token | None
+) -> _State:
     return tuple(
         rule.operand(part, parent, side, left) for rule, part in zip(rules, state, strict=True)
     )

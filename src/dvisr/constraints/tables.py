@@ -44,7 +44,7 @@ def build_tables(scopes: Scopes, budget: Budget, costs: SubtreeCosts) -> MaskTab
     for number, (state, beside) in enumerate(kinds):
         for token in np.flatnonzero(scopes.allowed[state]):
             if scopes.operand[state, token] >= 0:
-                operand_kind[number, token] = numbers[_operand_slot(scopes, state, token)]
+                operand_kind[number, token] = numbers[_operand_slot(scopes, state, int(token))]
             asked = costs.of_root[state][token]
             if beside is not None:
                 right_kind[number, token] = numbers[(beside[token], None)]
@@ -90,7 +90,9 @@ def _rests(
         row = []
         for state, beside in kinds:
             # Only a slot whose state is settled waits on the stack.
-            grown = budget.sum(rests[len(rows)], costs.of_state[state]) if beside is None else nothing
+            grown = (
+                budget.sum(rests[len(rows)], costs.of_state[state]) if beside is None else nothing
+            )
             if grown not in numbers:
                 numbers[grown] = len(rests)
                 rests.append(grown)

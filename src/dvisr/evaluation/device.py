@@ -44,7 +44,7 @@ def _evaluate(library: Library, tokens: Array, constants: Array, X: Array) -> tu
     return _raw_evaluate(library, tokens, constants, X)
 
 
-@_evaluate.def_jvp
+@_evaluate.def_jvp  # type: ignore[untyped-decorator]
 def _evaluate_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     """By the chain rule, a derivative of 1e200 times one of 1e200 is infinite, and times zero it
     is NaN, at a point where the tree itself is defined. So the whole Jacobian by the constants is
@@ -56,9 +56,10 @@ def _evaluate_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
     if constants_dot is not None:
 
         def along(direction: Array) -> Array:
-            return jax.jvp(
+            by_constants: Array = jax.jvp(
                 lambda c: _raw_evaluate(library, tokens, c, X)[0], (constants,), (direction,)
             )[1]
+            return by_constants
 
         jacobian = jax.vmap(along)(jnp.eye(constants.shape[0], dtype=constants.dtype))
         jacobian = jnp.where(is_defined, jnp.nan_to_num(jacobian, nan=0.0), 0.0)

@@ -129,8 +129,7 @@ def _inverted(operand: _Form) -> _Form:
         (f"inv({key})", True, free) if inverted else (key, True, free)
         for key, inverted, free in operand.as_factors()
     )
-    inverse = _product([dataclasses.replace(operand, factors=factors, terms=None)])
-    return inverse
+    return _product([dataclasses.replace(operand, factors=factors, terms=None)])
 
 
 def _whole_power(operand: _Form, exponent: int) -> _Form:
@@ -162,8 +161,9 @@ def _function(token: Token, operands: list[_Form]) -> _Form:
     parts = None
     if token.is_associative:
         merged = [
-            operand.parts[1] if operand.parts and operand.parts[0] == token.name
-            and operand.sign > 0 else (operand.text,)
+            operand.parts[1]
+            if operand.parts and operand.parts[0] == token.name and operand.sign > 0
+            else (operand.text,)
             for operand in operands
         ]
         texts = [text for group in merged for text in group]
@@ -171,6 +171,4 @@ def _function(token: Token, operands: list[_Form]) -> _Form:
         texts = sorted(texts)
     if token.is_associative:
         parts = (token.name, tuple(texts))
-    return _Form(
-        key=f"{token.name}({','.join(texts)})", has_constant=has_constant, parts=parts
-    )
+    return _Form(key=f"{token.name}({','.join(texts)})", has_constant=has_constant, parts=parts)

@@ -119,7 +119,9 @@ class _Parser:
             return self._signed(lexeme, nesting)
         if lexeme.kind == "end":
             raise ParseError(f"the formula stops at column {lexeme.column} where a value should be")
-        raise ParseError(f"{lexeme.text!r} at column {lexeme.column} stands where a value should be")
+        raise ParseError(
+            f"{lexeme.text!r} at column {lexeme.column} stands where a value should be"
+        )
 
     def _signed(self, sign: _Lexeme, nesting: int) -> list[int]:
         number = self._lexemes[self._next]

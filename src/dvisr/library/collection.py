@@ -78,9 +78,7 @@ class Library:
         leaves = [CONSTANT] if constants else []
         taken = {token.name for token in chosen} | set(OPERATORS) | {CONSTANT.name, "pi"}
         columns = [
-            Token(
-                name=_spelling(name, taken), kind=Kind.VARIABLE, column=column, column_name=name
-            )
+            Token(name=_spelling(name, taken), kind=Kind.VARIABLE, column=column, column_name=name)
             for column, name in enumerate(variables)
         ]
         return cls([*chosen, *literals, *leaves, *columns])

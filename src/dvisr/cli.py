@@ -1,0 +1,249 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from dvisr.data import PLANETS, dataset_from_table, read_table
+from dvisr.exact import ExactPosterior, exact_posterior
+from dvisr.types import Dataset
+
+OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+_QUIET_SECONDS = 2.0
+
+
+def main() -> None:
+    """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (ValueError, MemoryError) as error:
+        _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("dvisr: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(OK)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"dvisr: {' '.join(message.split())}", err=True)
+    sys.exit(WRONG_REQUEST)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.version_option(package_name="dvisr")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Symbolic regression with a posterior: which formulas, with what probability."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+class _Noise(click.ParamType):
+    name = "NUMBER|infer"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        if value == "infer":
+            return "infer"
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is neither a number nor 'infer'", param, ctx)
+
+
+def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return tuple(name.strip() for name in next(csv.reader([value])) if name.strip())
+
+
+@cli.command(short_help="The exact posterior over all small expressions.")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--target", required=True, help="The column to explain.")
+@click.option("--features", callback=_names, help="Columns to explain it by, as a,b (all others).")
+@click.option("--err", help="A column with the standard deviation of each row's noise.")
+@click.option("--operators", default="+,*,sin", show_default=True, help="Operators and numbers.")
+@click.option("--max-tokens", default=12, show_default=True, help="The largest expression.")
+@click.option("--constants", is_flag=True, help="Allow the constant c, integrated out.")
+@click.option(
+    "--constraints",
+    default="paper",
+    show_default=True,
+    help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
+)
+@click.option(
+    "--noise",
+    "--likelihood-std",
+    type=_Noise(),
+    default=1.0,
+    show_default=True,
+    help="Standard deviation of the noise (with --err, a factor of it), or infer.",
+)
+@click.option(
+    "--tree-prior",
+    default="uniform",
+    show_default=True,
+    help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
+)
+@click.option("--constant-prior-mean", default=0.0, show_default=True)
+@click.option("--constant-prior-std", default=10.0, show_default=True)
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def exact(
+    data: Path,
+    target: str,
+    features: tuple[str, ...] | None,
+    err: str | None,
+    top: int,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Sum over every expression of up to --max-tokens tokens, and print which are how probable.
+
+    DATA is a CSV file with a header, or a Parquet file.
+    """
+    dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    settings["operators"] = [name for name in settings["operators"].split(",") if name.strip()]
+    posterior = _solved(dataset, settings)
+    if as_json:
+        click.echo(json.dumps(_as_json(posterior, top), allow_nan=False))
+    else:
+        _print(posterior, top)
+
+
+@cli.command(short_help="Kepler's third law from eight planets.")
+def demo() -> None:
+    """Find the law between the planets' distances from the Sun and their years."""
+    console = _console()
+    console.print(
+        "Eight planets: a, the distance from the Sun (astronomical units), and the period"
+    )
+    console.print("(years). Every formula of up to 8 tokens over + - * / sqrt is weighed, with the")
+    console.print("noise unknown. What Kepler found in 1619 was period² = a³.\n")
+    dataset = dataset_from_table(PLANETS, "period", features=["a"])
+    settings = {
+        "operators": ("+", "-", "*", "/", "sqrt"),
+        "max_tokens": 8,
+        "noise": "infer",
+        "tree_prior": "size-balanced",
+    }
+    _print(_solved(dataset, settings), 8)
+
+
+def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
+    with _late_progress("summing over expressions") as progress:
+        return exact_posterior(
+            dataset.X,
+            dataset.y,
+            y_err=dataset.y_err,
+            feature_names=dataset.feature_names,
+            progress=progress,
+            **settings,
+        )
+
+
+@contextmanager
+def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error with the time left, once two seconds have passed."""
+    began = time.monotonic()
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(what, total=1.0)
+
+    def update(fraction: float) -> None:
+        if time.monotonic() - began > _QUIET_SECONDS and not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=fraction)
+
+    try:
+        yield update
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _as_json(posterior: ExactPosterior, top: int) -> dict[str, Any]:
+    columns = ["expression", "probability", "log_joint"]
+    rows = posterior.table(top)[columns].to_dict(orient="records")
+    return {
+        "log_evidence": _finite(posterior.log_evidence),
+        "log_evidence_error": _finite(posterior.log_evidence_error),
+        "num_trees": posterior.num_trees,
+        "num_allowed": posterior.num_allowed,
+        "num_functions": posterior.num_functions,
+        "posterior": [{str(key): _finite(value) for key, value in row.items()} for row in rows],
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=120)
+
+
+def _print(posterior: ExactPosterior, top: int) -> None:
+    console = _console()
+    functions = posterior.functions(top)
+    shown = min(1.0, float(functions["probability"].sum()))
+    console.print(f"Functions, likeliest first; these hold {shown:.1%} of the posterior")
+    _print_table(console, functions, "function", "num_trees", "trees", "{:,}")
+    console.print("\nSingle trees, likeliest first")
+    _print_table(console, posterior.table(top), "expression", "log_joint", "log joint", "{:.6f}")
+    error = posterior.log_evidence_error
+    margin = f" ± {error:.1g}" if error > 0.0 else ""
+    console.print(f"log evidence {posterior.log_evidence:.10f}{margin}")
+    console.print(_counts(posterior))
+
+
+def _print_table(
+    console: Console, rows: pd.DataFrame, head: str, last: str, last_head: str, last_format: str
+) -> None:
+    table = Table()
+    table.add_column("#", justify="right")
+    table.add_column(head, overflow="fold")
+    table.add_column("probability", justify="right")
+    table.add_column(last_head, justify="right")
+    columns = (rows["expression"], rows["probability"], rows[last])
+    for rank, (expression, probability, value) in enumerate(zip(*columns, strict=True), 1):
+        shown = f"{probability:.8f}" if probability >= 5e-9 else f"{probability:.2e}"
+        # As `Text`, so that a column called [red] is no markup.
+        table.add_row(str(rank), Text(expression), shown, last_format.format(value))
+    console.print(table)
+
+
+def _counts(posterior: ExactPosterior) -> str:
+    text = f"{posterior.num_trees:,} trees, {posterior.num_allowed:,} allowed"
+    if posterior.num_functions is not None:
+        text += f", {posterior.num_functions:,} distinct functions on these data"
+    return text

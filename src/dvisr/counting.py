@@ -1,0 +1,99 @@
+"""Counting trees without listing them, by dynamic programming over slot states and sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dvisr.constraints import Grammar
+from dvisr.constraints.budget import Cost
+
+# How many trees (or what weight of them) there are by cost. Counts are Python's integers: they
+# pass 2**63 within the sizes that users ask for.
+_Counts = dict[Cost, Any]
+
+
+@functools.lru_cache(maxsize=128)
+def count_by_size(grammar: Grammar) -> tuple[int, ...]:
+    """The number of legal trees of each size; entry n is for n tokens, entry 0 is 0."""
+    return tuple(int(total) for total in _by_size(grammar, [1] * len(grammar.library)))
+
+
+def count_trees(grammar: Grammar) -> int:
+    return sum(count_by_size(grammar))
+
+
+def weight_by_size(grammar: Grammar, weights: Sequence[float]) -> tuple[float, ...]:
+    """The sum over the legal trees of each size of the product of their tokens' weights."""
+    return tuple(float(total) for total in _by_size(grammar, weights))
+
+
+def _by_size(grammar: Grammar, weights: Sequence[Any]) -> list[Any]:
+    """Size by size; within a size, trees by slot state, by the token at the root (which the
+    right sibling's rules may look at), and by cost."""
+    scopes, budget = grammar.scopes, grammar.budget
+    num_states, num_tokens = scopes.allowed.shape
+    own = [budget.cost_of(token) for token in range(num_tokens)]
+    # by_root[size][state][token], of_state[size][state]
+    by_root: list[list[list[_Counts]]] = [[[{}] * num_tokens] * num_states]
+    of_state: list[list[_Counts]] = [[{}] * num_states]
+    for size in range(1, grammar.max_tokens + 1):
+        by_root.append([[{} for _ in range(num_tokens)] for _ in range(num_states)])
+        for state, token in np.argwhere(scopes.allowed):
+            found = by_root[size][state][token]
+            below, beside = scopes.operand[state, token], scopes.right[state, token]
+            if below < 0:
+                if size == 1:
+                    _add(found, own[token], weights[token], budget.maximum)
+            elif (beside < 0).all():
+                _add_shifted(found, of_state[size - 1][below], own[token], weights[token], budget)
+            else:
+                for left_size in range(1, size - 1):
+                    for left, right in _pairs(by_root[left_size][below], beside):
+                        rights = of_state[size - 1 - left_size][right]
+                        products = _product(left, rights, budget.maximum)
+                        _add_shifted(found, products, own[token], weights[token], budget)
+        of_state.append([_merged(roots) for roots in by_root[size]])
+    return [
+        sum(number for cost, number in of_state[size][0].items() if budget.fits(cost))
+        for size in range(grammar.max_tokens + 1)
+    ]
+
+
+def _pairs(left_roots: list[_Counts], beside: np.ndarray) -> list[tuple[_Counts, int]]:
+    """Left operands, grouped by the slot state that they give the right operand."""
+    return [
+        (_merged([left_roots[root] for root in np.flatnonzero(beside == right)]), int(right))
+        for right in np.unique(beside[beside >= 0])
+    ]
+
+
+def _add(counts: _Counts, cost: Cost, number: Any, maximum: Cost) -> None:
+    if all(spent <= most for spent, most in zip(cost, maximum, strict=True)):
+        counts[cost] = counts.get(cost, 0) + number
+
+
+def _add_shifted(counts: _Counts, others: _Counts, by: Cost, weight: Any, budget: Any) -> None:
+    for cost, number in others.items():
+        shifted = tuple(a + b for a, b in zip(cost, by, strict=True))
+        _add(counts, shifted, number * weight, budget.maximum)
+
+
+def _product(first: _Counts, second: _Counts, maximum: Cost) -> _Counts:
+    product: _Counts = {}
+    for one, number in first.items():
+        for two, other in second.items():
+            cost = tuple(a + b for a, b in zip(one, two, strict=True))
+            _add(product, cost, number * other, maximum)
+    return product
+
+
+def _merged(parts: list[_Counts]) -> _Counts:
+    merged: _Counts = {}
+    for part in parts:
+        for cost, number in part.items():
+            merged[cost] = merged.get(cost, 0) + number
+    return merged

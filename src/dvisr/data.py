@@ -1,0 +1,163 @@
+"""Tables from files into a `Dataset`, with a sentence that helps for what can be wrong in them."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from dvisr.types import Dataset, as_numbers
+
+MAX_BYTES = 2_000_000_000
+_DELIMITERS = ",;\t|"
+
+# Semi-major axis (astronomical units) and sidereal period (years of 365.25 days), J2000: JPL's
+# approximate elements of the planets and NASA's planetary fact sheets.
+PLANETS = pd.DataFrame(
+    {
+        "planet": [
+            "Mercury", "Venus", "Earth", "Mars", "Jupiter", "Saturn", "Uranus", "Neptune",
+        ],
+        "a": [0.387098, 0.723332, 1.0, 1.523662, 5.203363, 9.537070, 19.191264, 30.068963],
+        "period": [
+            0.240847, 0.615197, 1.000017, 1.880848, 11.862615, 29.447498, 84.016846, 164.79132,
+        ],
+    }
+)  # fmt: skip
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A CSV in UTF-8 with a header, its delimiter found by itself, or a Parquet file."""
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"there is no file {str(path)!r}: check the path")
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is not a file: give a CSV or Parquet file")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{str(path)!r} is larger than {MAX_BYTES / 1e9:.0f} GB")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(path)
+    return _read_csv(path)
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow
+
+    try:
+        return pd.read_parquet(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path.name} can't be read as Parquet: {_first_line(error)}") from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name} is not UTF-8 text (byte {error.start}): save it as CSV in UTF-8"
+        ) from None
+    except OSError as error:
+        raise ValueError(f"{path.name} can't be read: {error.strerror}") from None
+    if not text.strip():
+        raise ValueError(f"{path.name} is empty: it needs a header and rows of numbers")
+    if "\0" in text:
+        raise ValueError(f"{path.name} holds NUL bytes, so it is no CSV: save it as CSV in UTF-8")
+    delimiter = _delimiter(text)
+    header = [name.strip() for name in next(_rows(text, delimiter))]
+    _check_header(header, path.name)
+    try:
+        table = pd.read_csv(
+            io.StringIO(text),
+            sep=delimiter,
+            header=0,
+            names=header,
+            index_col=False,
+            skipinitialspace=True,
+            dtype_backend="numpy_nullable",
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
+        raise ValueError(f"{path.name} can't be read as a table: {_first_line(error)}") from None
+    if len(table) == 0:
+        raise ValueError(f"{path.name} has a header but no rows: add some")
+    return table
+
+
+def _delimiter(text: str) -> str:
+    """The one that splits the first rows into equally many columns, the most if several do."""
+    best, most = ",", 1
+    for delimiter in _DELIMITERS:
+        widths = {
+            len(row) for _, row in zip(range(20), _rows(text, delimiter), strict=False) if row
+        }
+        if len(widths) == 1 and max(widths) > most:
+            best, most = delimiter, max(widths)
+    if most == 1:
+        header = text.split("\n", 1)[0]
+        best = max(_DELIMITERS, key=header.count)
+        if header.count(best) == 0:
+            return r"\s+" if len(header.split()) > 1 and '"' not in header else ","
+    return best
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    if delimiter == r"\s+":
+        yield from (line.split() for line in text.splitlines())
+        return
+    try:
+        yield from csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    except csv.Error as error:
+        raise ValueError(f"the table can't be read: {error}") from None
+
+
+def _check_header(header: list[str], file: str) -> None:
+    if all(_is_number(name) for name in header):
+        raise ValueError(f"the first row of {file} holds numbers: add a row of column names")
+    if "" in header:
+        raise ValueError(f"column {header.index('') + 1} of {file} has no name: name it")
+    for name in header:
+        if header.count(name) > 1:
+            raise ValueError(f"two columns of {file} are called {name!r}: rename one")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def dataset_from_table(
+    table: pd.DataFrame,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    err: str | None = None,
+) -> Dataset:
+    """Pick the columns; without `features`, all that are neither target nor error bar."""
+    names = [str(name) for name in table.columns]
+    table = table.set_axis(names, axis=1)
+    for name in [target, *([] if err is None else [err]), *(features or [])]:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(names[:20])}"
+            raise ValueError(f"there is no column {name!r}: {hint}")
+    if features is None:
+        features = [name for name in names if name not in (target, err)]
+        if not features:
+            raise ValueError(f"there is no column beside {target!r} to explain it by: add one")
+    if target in features:
+        raise ValueError(f"the target {target!r} can't be a feature too: leave it out")
+    if err is not None and err == target:
+        raise ValueError("the target can't be its own error bar: name another column")
+    bars = None if err is None else as_numbers(table[err], f"column {err!r}")
+    y = as_numbers(table[target], f"column {target!r}")
+    return Dataset.create(table[list(features)], y, bars, list(features))

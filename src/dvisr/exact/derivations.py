@@ -1,0 +1,87 @@
+"""Single trees out of a table of functions: the likeliest trees of an entry, found lazily."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from dvisr.exact.functions import Block, FunctionTable
+
+# (log of the product of token weights, tokens)
+Derivation = tuple[float, tuple[int, ...]]
+
+
+class Derivations:
+    """The `limit` heaviest trees of any entry, exactly; ties go to fewer tokens, then to the
+    library's order."""
+
+    def __init__(self, table: FunctionTable, log_token: np.ndarray, limit: int) -> None:
+        self._table = table
+        self._log_token = log_token
+        self._limit = limit
+        self._heaviest: list[np.ndarray] = []
+        if not log_token.any():  # all trees weigh the same
+            self._heaviest = [np.zeros(len(block.counts)) for block in table.blocks]
+            return
+        for block in table.blocks:
+            bounds = self._bounds(block, 0, len(block.job))
+            self._heaviest.append(np.maximum.reduceat(bounds, block.starts[:-1]))
+
+    def heaviest(self, block: int) -> np.ndarray:
+        """The log weight of the heaviest tree of each entry of a block."""
+        return self._heaviest[block]
+
+    def _bounds(self, block: Block, start: int, stop: int) -> np.ndarray:
+        """The log weight of the heaviest tree of each derivation."""
+        jobs, left, right = block.job[start:stop], block.left[start:stop], block.right[start:stop]
+        bounds = np.empty(len(jobs))
+        for job_id in np.unique(jobs):
+            here = jobs == job_id
+            if job_id < 0:
+                bounds[here] = self._log_token[left[here]]
+                continue
+            job = self._table.jobs[job_id]
+            total = self._log_token[job.token] + self._heaviest[job.left][left[here]]
+            if job.right >= 0:
+                total = total + self._heaviest[job.right][right[here]]
+            bounds[here] = total
+        return bounds
+
+    @functools.cache  # noqa: B019 - lives as long as one table is asked for
+    def of_entry(self, block_number: int, entry: int) -> tuple[Derivation, ...]:
+        block = self._table.blocks[block_number]
+        start, stop = block.starts[entry], block.starts[entry + 1]
+        bounds = self._bounds(block, start, stop)
+        found: list[Derivation] = []
+        for place in np.argsort(-bounds, kind="stable"):
+            if len(found) >= self._limit and bounds[place] < found[self._limit - 1][0]:
+                break
+            if len(found) >= self._limit and bounds[place] == found[self._limit - 1][0] == 0.0:
+                break  # without token weights all trees weigh the same: these will do
+            found += self._of_derivation(block, int(start + place))
+            found = sorted(found, key=_order)[: self._limit]
+        return tuple(found)
+
+    def _of_derivation(self, block: Block, place: int) -> list[Derivation]:
+        job_id, left, right = int(block.job[place]), int(block.left[place]), int(block.right[place])
+        if job_id < 0:
+            return [(float(self._log_token[left]), (left,))]
+        job = self._table.jobs[job_id]
+        own = float(self._log_token[job.token])
+        firsts = self.of_entry(job.left, left)
+        if job.right < 0:
+            return [(own + weight, (job.token, *tokens)) for weight, tokens in firsts]
+        seconds = self.of_entry(job.right, right)
+        is_same = job.is_triangle and left == right
+        pairs = [(own + one + two, (job.token, *a, *b)) for one, a in firsts for two, b in seconds]
+        if job.both_orders and not is_same:
+            pairs += [
+                (own + one + two, (job.token, *b, *a)) for one, a in firsts for two, b in seconds
+            ]
+        return sorted(pairs, key=_order)[: self._limit]
+
+
+def _order(derivation: Derivation) -> tuple[float, int, tuple[int, ...]]:
+    weight, tokens = derivation
+    return -weight, len(tokens), tokens

@@ -1,0 +1,281 @@
+"""Sums over all trees without constants, one entry a function rather than one a tree.
+
+Bottom-up over sizes: the functions of n tokens are an operator applied to functions of fewer
+tokens. Trees with equal values on the data (see `grouping`), equal size and equal class (see
+`classes`) become one entry that carries how many trees it stands for, how much prior weight they
+have together, and every way to derive it, so that single trees can still be told.
+
+Floating point has one edge. Values are compared to about 11 digits and one row stands for its
+group. Where a tree subtracts nearly equal values, rounding errors are all that remains of it:
+x - x is 0 exactly, while (x + x + x) - x - x - x may be 0 or 1e-17. Such values are grouped by what
+they happen to be; and when one is divided by, or passed to a logarithm, trees that are equal in
+exact arithmetic may be undefined in one spelling and enormous in another. Enumeration has the same
+edge, but there each tree answers for its own rounding; here one answers for its group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dvisr.constraints import Grammar
+from dvisr.evaluation import apply_operator
+from dvisr.exact.classes import Classes, SubtreeClass
+from dvisr.exact.grouping import group_rows
+from dvisr.library import Kind, Token
+
+MAX_LEVEL_BYTES = 4_000_000_000  # of candidate values at one size; the peak is about three times it
+_CHUNK_ROWS = 1 << 18
+
+Progress = Callable[[float], None]
+
+
+@dataclasses.dataclass
+class Block:
+    """The functions of one size and class. Derivations are stored by entry: those of entry i are
+    `starts[i]:starts[i + 1]`. An operand is (block number, entry); -1 for none."""
+
+    size: int
+    subtree_class: SubtreeClass
+    values: np.ndarray  # (entries, points)
+    hashes: np.ndarray  # (entries,)
+    counts: np.ndarray  # (entries,): trees, exact up to 2**53
+    weights: np.ndarray  # (entries,): summed products of token weights
+    starts: np.ndarray  # (entries + 1,)
+    job: np.ndarray  # (derivations,): which job made it
+    left: np.ndarray  # (derivations,): entry in the job's left block
+    right: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One operator on all pairs of entries of two blocks (or all entries of one)."""
+
+    token: int
+    left: int  # block number
+    right: int  # block number, -1 for a unary operator
+    both_orders: bool  # left and right may be swapped: another tree, the same value
+    is_triangle: bool  # the blocks are one, so pairs are unordered
+
+    def num_rows(self, blocks: list[Block]) -> int:
+        first = len(blocks[self.left].counts)
+        if self.right < 0:
+            return first
+        return (
+            first * (first + 1) // 2 if self.is_triangle else first * len(blocks[self.right].counts)
+        )
+
+
+class TooManyFunctions(ValueError):
+    """More functions than the memory that is promised."""
+
+
+class FunctionTable:
+    """All functions of a grammar without constants on the rows of X."""
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        X: np.ndarray,
+        token_weights: np.ndarray,
+        progress: Progress = lambda fraction: None,
+    ) -> None:
+        if grammar.library.has_constants:
+            raise ValueError("functions can be tabulated only without constants")
+        self.grammar = grammar
+        self.blocks: list[Block] = []
+        self.jobs: list[Job] = []
+        self._X = X
+        self._token_weights = token_weights
+        self._classes = Classes(grammar)
+        self._by_size: list[list[int]] = [[] for _ in range(grammar.max_tokens + 1)]
+        for size in range(1, grammar.max_tokens + 1):
+            self._progress = _scaled(progress, size, grammar.max_tokens)
+            self._build(size)
+
+    def trees(self) -> Iterator[tuple[int, Block]]:
+        """The blocks whose entries may stand as whole trees, with their numbers."""
+        for number, block in enumerate(self.blocks):
+            if self._classes.is_tree(block.subtree_class, block.size):
+                yield number, block
+
+    def _build(self, size: int) -> None:
+        plans = self._leaves() if size == 1 else self._plans(size)
+        sizes = {
+            target: sum(self.jobs[job].num_rows(self.blocks) if job >= 0 else 1 for job, _ in plan)
+            for target, plan in plans.items()
+        }
+        needed = sum(sizes.values()) * len(self._X) * 8
+        if needed > MAX_LEVEL_BYTES:
+            raise TooManyFunctions(
+                f"expressions of {size} tokens make {sum(sizes.values()):,} candidate functions, "
+                f"{needed / 1e9:.0f} GB of values: lower max_tokens to {size - 1}, or use fewer "
+                f"operators, columns or rows"
+            )
+        self._rows_left = self._rows_of_size = max(1, sum(sizes.values()))
+        made = [self._block(size, target, plan, sizes[target]) for target, plan in plans.items()]
+        for block in made:
+            if len(block.counts):
+                self._by_size[size].append(len(self.blocks))
+                self.blocks.append(block)
+
+    def _leaves(self) -> dict[SubtreeClass, list[tuple[int, int]]]:
+        plans: dict[SubtreeClass, list[tuple[int, int]]] = {}
+        for token_id, token in enumerate(self.grammar.library):
+            target = self._classes.leaf(token_id) if token.is_leaf else None
+            if target is not None:
+                plans.setdefault(target, []).append((-1, token_id))
+        return plans
+
+    def _plans(self, size: int) -> dict[SubtreeClass, list[tuple[int, int]]]:
+        """For each class of this size the jobs that make it, with a multiplicity."""
+        plans: dict[SubtreeClass, list[tuple[int, int]]] = {}
+
+        def plan(target: SubtreeClass | None, job: Job) -> None:
+            if target is not None:
+                plans.setdefault(target, []).append((len(self.jobs), 2 if job.both_orders else 1))
+                self.jobs.append(job)
+
+        for token_id, token in enumerate(self.grammar.library):
+            if token.arity == 1:
+                for below in self._by_size[size - 1]:
+                    target = self._classes.unary(token_id, self.blocks[below].subtree_class)
+                    plan(target, Job(token_id, below, -1, False, False))
+            elif token.arity == 2:
+                for left_size in range(1, size - 1):
+                    for left in self._by_size[left_size]:
+                        for right in self._by_size[size - 1 - left_size]:
+                            self._plan_pair(plan, token_id, token, left, right)
+        return plans
+
+    def _plan_pair(
+        self,
+        plan: Callable[[SubtreeClass | None, Job], None],
+        token_id: int,
+        token: Token,
+        left: int,
+        right: int,
+    ) -> None:
+        one, two = self.blocks[left].subtree_class, self.blocks[right].subtree_class
+        target = self._classes.binary(token_id, one, two)
+        if not token.is_commutative:
+            plan(target, Job(token_id, left, right, False, False))
+        elif left == right:
+            plan(target, Job(token_id, left, right, True, True))
+        else:
+            # The values of both orders are the same. Where the classes are too, one job does both.
+            swapped = self._classes.binary(token_id, two, one)
+            if target != swapped:
+                plan(target, Job(token_id, left, right, False, False))
+            elif left < right:
+                plan(target, Job(token_id, left, right, True, False))
+
+    def _block(
+        self, size: int, target: SubtreeClass, plan: list[tuple[int, int]], num_rows: int
+    ) -> Block:
+        points = len(self._X)
+        values = np.empty((num_rows, points))
+        counts, weights = np.empty(num_rows), np.empty(num_rows)
+        job_of = np.empty(num_rows, dtype=np.int32)
+        left, right = (np.full(num_rows, -1, dtype=np.int32) for _ in range(2))
+        is_defined = np.ones(num_rows, dtype=bool)
+        at = 0
+        for job_id, argument in plan:
+            for rows in self._rows(job_id, argument):
+                here = slice(at, at + len(rows.values))
+                values[here], is_defined[here] = rows.values, rows.is_defined
+                counts[here], weights[here] = rows.counts, rows.weights
+                job_of[here], left[here], right[here] = job_id, rows.left, rows.right
+                at = here.stop
+                self._rows_left -= len(rows.values)
+                self._progress(1.0 - self._rows_left / self._rows_of_size)
+        if not is_defined.all():
+            values, counts, weights = values[is_defined], counts[is_defined], weights[is_defined]
+            job_of, left, right = job_of[is_defined], left[is_defined], right[is_defined]
+        members, starts, hashes = group_rows(values)
+        first = members[starts[:-1]]
+        return Block(
+            size=size,
+            subtree_class=target,
+            values=values[first],
+            hashes=hashes,
+            counts=np.add.reduceat(counts[members], starts[:-1]) if len(first) else counts,
+            weights=np.add.reduceat(weights[members], starts[:-1]) if len(first) else weights,
+            starts=starts,
+            job=job_of[members],
+            left=left[members],
+            right=right[members],
+        )
+
+    def _rows(self, job_id: int, argument: int) -> Iterator[_Rows]:
+        """Candidates, a chunk at a time. Without a job (-1) the argument is a leaf."""
+        if job_id < 0:
+            yield self._leaf(argument)
+            return
+        job = self.jobs[job_id]
+        token = self.grammar.library[job.token]
+        own = self._token_weights[job.token]
+        for i, j in _pairs(job, self.blocks):
+            first = self.blocks[job.left]
+            counts, weights, operands = first.counts[i], first.weights[i] * own, [first.values[i]]
+            if j is not None:
+                second = self.blocks[job.right]
+                operands.append(second.values[j])
+                # A swapped pair is another tree, unless it is a function with itself.
+                orders = np.where(job.is_triangle & (i == j), 1.0, argument)
+                counts = counts * second.counts[j] * orders
+                weights = weights * second.weights[j] * orders
+            values, defined = apply_operator(token, operands)
+            yield _Rows(
+                values,
+                np.logical_and.reduce(defined, axis=1),
+                counts,
+                weights,
+                i,
+                -1 if j is None else j,
+            )
+
+    def _leaf(self, token_id: int) -> _Rows:
+        token = self.grammar.library[token_id]
+        row = self._X[:, token.column] if token.kind is Kind.VARIABLE else token.value
+        values = np.broadcast_to(np.asarray(row, dtype=float), (1, len(self._X)))
+        weights = self._token_weights[token_id : token_id + 1]
+        # A leaf's "left" holds its token.
+        return _Rows(values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), -1)
+
+
+def _scaled(progress: Progress, size: int, max_tokens: int) -> Progress:
+    """Each size takes about as long as all smaller ones together."""
+    done = 2.0 ** (size - 1 - max_tokens)
+    return lambda fraction: progress(done * (1.0 + fraction))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    values: np.ndarray
+    is_defined: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray
+    left: np.ndarray
+    right: np.ndarray | int
+
+
+def _pairs(job: Job, blocks: list[Block]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """Entries of the left block, and of the right one, in chunks."""
+    num_left = len(blocks[job.left].counts)
+    if job.right < 0:
+        for start in range(0, num_left, _CHUNK_ROWS):
+            yield np.arange(start, min(start + _CHUNK_ROWS, num_left)), None
+        return
+    num_right = len(blocks[job.right].counts)
+    step = max(1, _CHUNK_ROWS // num_right)
+    for start in range(0, num_left, step):
+        rows = np.arange(start, min(start + step, num_left))
+        i = np.repeat(rows, num_right)
+        j = np.tile(np.arange(num_right), len(rows))
+        if job.is_triangle:
+            keep = i <= j
+            i, j = i[keep], j[keep]
+        yield i, j

@@ -1,0 +1,120 @@
+"""How likely the data are given a tree's values: Gaussian noise, given or integrated out."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any
+
+import numpy as onp
+from scipy.special import gammaln
+
+# The prior of the noise variance where it is inferred: an inverse gamma, written as a scaled
+# inverse chi-squared. It weighs as much as one observation, and puts the noise at a tenth of the
+# spread of y (the median of sigma is 0.15 of it, 90 % lie between 0.05 and 1.6). With an error bar
+# for every point, the common factor of the error bars is centred at 1 instead.
+NOISE_PRIOR_OBSERVATIONS = 1.0
+NOISE_PRIOR_FRACTION = 0.1
+
+
+class AbstractLikelihood(abc.ABC):
+    """Depends on the values only through the sum of squares of the whitened residuals."""
+
+    y: onp.ndarray
+    scale: onp.ndarray  # (points,): what a residual is divided by
+
+    def whitened(self, np: Any, values: Any) -> Any:
+        """Residuals in units of their error bars."""
+        return (np.asarray(self.y) - values) / np.asarray(self.scale)
+
+    @abc.abstractmethod
+    def of_squares(self, np: Any, squares: Any) -> Any:
+        """The log likelihood, given the sum of the squares of the whitened residuals."""
+
+    def log_prob(self, np: Any, values: Any) -> Any:
+        """The log likelihood of values (..., points)."""
+        residuals = self.whitened(np, values)
+        return self.of_squares(np, (residuals * residuals).sum(axis=-1))
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianNoise(AbstractLikelihood):
+    """Independent Gaussian noise of a known standard deviation, one for all or one a point."""
+
+    y: onp.ndarray
+    scale: onp.ndarray
+
+    def of_squares(self, np: Any, squares: Any) -> Any:
+        return -0.5 * squares + self.log_normaliser
+
+    @property
+    def log_normaliser(self) -> float:
+        return float(-0.5 * len(self.y) * math.log(2.0 * math.pi) - onp.log(self.scale).sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class InferredNoise(AbstractLikelihood):
+    """Gaussian noise of standard deviation s * scale, with s^2 integrated out under an inverse
+    gamma prior of this shape and rate. Finite even when every residual is zero."""
+
+    y: onp.ndarray
+    scale: onp.ndarray
+    shape: float
+    rate: float
+
+    def of_squares(self, np: Any, squares: Any) -> Any:
+        n = len(self.y)
+        constant = (
+            gammaln(self.shape + 0.5 * n)
+            - gammaln(self.shape)
+            - 0.5 * n * math.log(2.0 * math.pi * self.rate)
+            - onp.log(self.scale).sum()
+        )
+        return float(constant) - (self.shape + 0.5 * n) * np.log1p(0.5 * squares / self.rate)
+
+    def given(self, np: Any, squares: Any, log_s: Any) -> Any:
+        """The log joint density of the data and log s: what is left to integrate where
+        constants are integrated in closed form first."""
+        n = len(self.y)
+        log_prior = (
+            math.log(2.0)
+            + self.shape * math.log(self.rate)
+            - float(gammaln(self.shape))
+            - 2.0 * self.shape * log_s
+            - self.rate * np.exp(-2.0 * log_s)
+        )
+        constant = float(-0.5 * n * math.log(2.0 * math.pi) - onp.log(self.scale).sum())
+        return log_prior + constant - n * log_s - 0.5 * squares
+
+
+def make_likelihood(
+    y: onp.ndarray, noise: float | str, y_err: onp.ndarray | None = None
+) -> AbstractLikelihood:
+    """From what a user gives: a number or "infer", and error bars by row or none.
+
+    With error bars alone they are the noise; with "infer" as well, a common factor of them is
+    inferred; a number beside error bars multiplies them.
+    """
+    n = len(y)
+    bars = onp.ones(n) if y_err is None else onp.asarray(y_err, dtype=onp.float64)
+    if isinstance(noise, str):
+        if noise.strip() != "infer":
+            raise ValueError(f"noise must be a number above 0 or 'infer', not {noise!r}")
+        size = 1.0 if y_err is not None else NOISE_PRIOR_FRACTION * _spread(y)
+        shape = 0.5 * NOISE_PRIOR_OBSERVATIONS
+        # y is measured in units of `size`, so that no square of it over- or underflows.
+        return InferredNoise(y, bars * size, shape, shape)
+    value = float(noise)
+    if not (math.isfinite(value) and value > 0.0):
+        raise ValueError(f"noise must be a number above 0 or 'infer', not {noise!r}")
+    return GaussianNoise(y, bars * value)
+
+
+def _spread(y: onp.ndarray) -> float:
+    """The standard deviation of y; for a constant y its size, and 1 for zeros."""
+    largest = float(onp.abs(y).max())
+    if largest == 0.0:
+        return 1.0
+    spread = float((y / largest).std()) * largest
+    return spread if spread > 1e-12 * largest else largest

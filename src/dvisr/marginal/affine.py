@@ -1,0 +1,107 @@
+"""Trees that are affine in their constants, or in some of them while the others are held fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from dvisr.evaluation import apply_operator
+from dvisr.expression import Expression, fold
+from dvisr.library import Kind, Token
+
+
+@dataclasses.dataclass(frozen=True)
+class AffineForm:
+    """offset + sum of slope * constant, at every point; arrays broadcast to (nodes, points)."""
+
+    offset: np.ndarray
+    slopes: dict[int, np.ndarray]  # by the constant's index in prefix order
+    is_defined: np.ndarray
+
+
+def nonlinear_constants(expression: Expression) -> tuple[int, ...]:
+    """A smallest set of constants that, once held fixed, leaves the tree affine in the rest."""
+    everyone = range(expression.num_constants)
+    for size in range(expression.num_constants):
+        for fixed in itertools.combinations(everyone, size):
+            if _is_affine(expression, frozenset(fixed)):
+                return fixed
+    return tuple(everyone)
+
+
+def _is_affine(expression: Expression, fixed: frozenset[int]) -> bool:
+    """Whether the tree is affine in the constants that are not fixed."""
+
+    def combine(token: Token, index: int, operands: list[bool | None]) -> bool | None:
+        """True: depends on a free constant, affinely. False: does not. None: not affinely."""
+        if token.kind is Kind.CONSTANT:
+            return index not in fixed
+        if None in operands:
+            return None
+        return any(operands) if _stays_affine(token, operands) else None
+
+    return fold(expression, combine) is not None
+
+
+def _stays_affine(token: Token, depends: list[bool | None]) -> bool:
+    if not any(depends):
+        return True
+    match token.linearity:
+        case "joint":
+            return True
+        case "each":
+            return sum(map(bool, depends)) == 1
+        case "first":
+            return not any(depends[1:])
+    return False
+
+
+def affine_form(
+    expression: Expression, X: np.ndarray, fixed: Mapping[int, np.ndarray]
+) -> AffineForm:
+    """The form in the constants that are not in `fixed`; the others are given as (nodes, 1)."""
+    all_defined: np.ndarray = np.ones((1, len(X)), dtype=bool)
+
+    def combine(token: Token, index: int, operands: list[_Part]) -> _Part:
+        nonlocal all_defined
+        if token.kind is Kind.CONSTANT:
+            if index in fixed:
+                return np.asarray(fixed[index], dtype=np.float64), {}
+            return np.zeros((1, 1)), {index: np.ones((1, 1))}
+        if token.kind is Kind.LITERAL:
+            return np.full((1, 1), token.value), {}
+        if token.kind is Kind.VARIABLE:
+            return np.asarray(X[None, :, token.column]), {}
+        offset, is_defined = apply_operator(token, [part[0] for part in operands])
+        slopes, slopes_defined = _slopes(token, operands)
+        all_defined = all_defined & is_defined & slopes_defined
+        return offset, slopes
+
+    offset, slopes = fold(expression, combine)
+    return AffineForm(offset, slopes, all_defined & np.isfinite(offset))
+
+
+_Part = tuple[np.ndarray, dict[int, np.ndarray]]
+
+
+def _slopes(token: Token, operands: list[_Part]) -> tuple[dict[int, np.ndarray], np.ndarray]:
+    """A constant's slope is found by applying the operator to the direction in place of the
+    operand: linear operators carry slopes as they carry values, without the other terms."""
+    slopes: dict[int, np.ndarray] = {}
+    defined: np.ndarray = np.ones((1, 1), dtype=bool)
+    for place, (_, directions) in enumerate(operands):
+        for index, direction in directions.items():
+            # In a sum the other operand's value must not be carried along; in a product and in a
+            # division it is what the direction is scaled by.
+            others = [
+                direction
+                if other == place
+                else (np.zeros((1, 1)) if token.linearity == "joint" else operands[other][0])
+                for other in range(token.arity)
+            ]
+            slopes[index], inside = apply_operator(token, others)
+            defined = defined & inside
+    return slopes, defined
