@@ -56,7 +56,9 @@ class TraversalState(eqx.Module):
     @property
     def ancestors(self) -> Int[Array, " length"]:
         """Positions of the current slot's ancestors from the root down, then NONE."""
-        return jnp.where(jnp.arange(self.path.shape[0]) < self.depth, self.path, NONE)
+        return jnp.where(
+            jnp.arange(self.path.shape[0], dtype=jnp.int32) < self.depth, self.path, NONE
+        )
 
     def token_at(self, position: Int[Array, ""]) -> Int[Array, ""]:
         """The token's id at a position, NONE for NONE."""
@@ -79,7 +81,7 @@ def step(
     A complete tree stays as it is. A token beyond `length` is lost: masks never allow one.
     """
     arity = arities[jnp.maximum(token, 0)]
-    lanes = jnp.arange(state.tokens.shape[0])
+    lanes = jnp.arange(state.tokens.shape[0], dtype=jnp.int32)
     is_operator = arity > 0
     is_binary = arity == 2
 

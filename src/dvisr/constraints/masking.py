@@ -71,7 +71,7 @@ def step(mask: Mask, state: MaskState, token: Int[Array, ""]) -> MaskState:
     # The root token of a left operand settles the slot of its right sibling, which is the top
     # of the stack of waiting slots.
     top = before.num_waiting - 1
-    settled = before.is_left & (jnp.arange(mask.length) == top)
+    settled = before.is_left & (jnp.arange(mask.length, dtype=jnp.int32) == top)
     right_kind = mask.right_kind[state.kind, safe]
     waiting_kind = jnp.where(settled, right_kind, state.waiting_kind)
     waiting_rest = jnp.where(settled, state.rest, state.waiting_rest)

@@ -62,7 +62,7 @@ def _evaluate_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
             return by_constants
 
         jacobian = jax.vmap(along)(jnp.eye(constants.shape[0], dtype=constants.dtype))
-        jacobian = jnp.where(is_defined, jnp.nan_to_num(jacobian, nan=0.0), 0.0)
+        jacobian = jnp.where(is_defined[None, :], jnp.nan_to_num(jacobian, nan=0.0), 0.0)
         values_dot = values_dot + constants_dot @ jacobian
     if X_dot is not None:
         _, by_x = jax.jvp(lambda x: _raw_evaluate(library, tokens, constants, x)[0], (X,), (X_dot,))
@@ -77,7 +77,7 @@ def _raw_evaluate(
     length, points = tokens.shape[0], X.shape[0]
     arities = jnp.asarray(library.arities)
     leaves = _leaf_values(library, X)
-    lanes = jnp.arange(length)[:, None]
+    lanes = jnp.arange(length, dtype=jnp.int32)[:, None]
 
     def body(
         carry: tuple[Array, Array, Array], node: tuple[Array, Array]
@@ -96,7 +96,7 @@ def _raw_evaluate(
                 defined = jnp.where(chosen, inside, defined)
         is_pad = token < 0
         height_after = height - arities[jnp.maximum(token, 0)] + 1
-        pushed = jnp.where(lanes == height_after - 1, value, stack)
+        pushed = jnp.where(lanes == height_after - 1, value[None, :], stack)
         return (
             jnp.where(is_pad, stack, pushed),
             jnp.where(is_pad, height, height_after),

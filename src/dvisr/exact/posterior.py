@@ -274,7 +274,8 @@ class TreeRanking(AbstractRanking):
             return np.zeros(len(self._marginals))
         shares = np.bincount(self._form, weights=np.exp(self._log_joint - self.log_evidence))
         errors = np.array([marginal.error for marginal in self._marginals])
-        return np.multiply(shares, errors)
+        together: np.ndarray = shares * errors
+        return together
 
     def trees(self, count: int) -> list[TreeRow]:
         rows = [

@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import re
 
-from dvisr.expression.printing import SIGN, SUM, places
+from dvisr.expression.printing import PRECEDENCE, SIGN, SUM, binds
 from dvisr.expression.tree import Expression
 from dvisr.library import INFIX, Kind, Library
 
@@ -87,14 +87,12 @@ class _Parser:
             lexeme = self._lexemes[self._next]
             if lexeme.kind != "symbol" or lexeme.text not in INFIX:
                 return left
-            first, second = places(lexeme.text)
-            own = min(first, second)
-            if own < least:
+            if PRECEDENCE[lexeme.text] < least:
                 return left
             self._next += 1
             operator = self._token(lexeme, lexeme.text)
             # A sign may follow an operator: x0 ^ -1.
-            right = self.expression(second, nesting + 1)
+            right = self.expression(binds(lexeme.text)[1], nesting + 1)
             left = self._bounded([operator, *left, *right])
 
     def expect_end(self) -> None:
@@ -151,7 +149,7 @@ class _Parser:
         token_id = self._find_literal(float(text))
         if token_id is None:
             raise ParseError(
-                f"the number {text} at column {lexeme.column} is not in the library: "
+                f"the number {_shortened(text)} at column {lexeme.column} is not in the library: "
                 f"list it among the operators, or write c for a constant to be found"
             )
         return token_id
@@ -181,10 +179,10 @@ class _Parser:
                 f"the operator {name!r} at column {lexeme.column} is not in the library: "
                 f"add it to the operators"
             )
-        close = difflib.get_close_matches(name, known, n=1)
+        names = [token.name for token in self._library if token.kind is not Kind.LITERAL]
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it has {' '.join(known[:20])}"
-        shown = name if len(name) <= 40 else name[:37] + "..."
-        return f"{shown!r} at column {lexeme.column} is not in the library: {hint}"
+        return f"{_shortened(name)!r} at column {lexeme.column} is not in the library: {hint}"
 
     def _expect(self, symbol: str, after: _Lexeme | None = None) -> None:
         lexeme = self._lexemes[self._next]
@@ -198,3 +196,7 @@ class _Parser:
         if len(tokens) > MAX_TOKENS:
             raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
         return tokens
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."

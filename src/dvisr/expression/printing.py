@@ -9,15 +9,15 @@ from dvisr.library import INFIX, Kind, Token
 
 # How tightly a text holds together; an operand looser than its place allows gets parentheses.
 SUM, PRODUCT, SIGN, POWER, ATOM = 1, 2, 3, 4, 5
-_PRECEDENCE = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
+PRECEDENCE = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
 
 _Text = tuple[str, int]
 
 
-def places(symbol: str) -> tuple[int, int]:
+def binds(symbol: str) -> tuple[int, int]:
     """The least precedence that the left and the right operand of an infix operator must have to
-    stand without parentheses. The parser reads by the same table."""
-    own = _PRECEDENCE[symbol]
+    belong to it without parentheses. Powers group from the right, the others from the left."""
+    own = PRECEDENCE[symbol]
     return (own + 1, own) if symbol == "^" else (own, own + 1)
 
 
@@ -33,11 +33,12 @@ def infix(expression: Expression, *, digits: int = 6) -> str:
         if token.is_leaf:
             return token.name, ATOM
         if token.name == "neg":
-            return _negated(operands[0]), SIGN
+            return _negated(expression, operands[0]), SIGN
         if token.name in INFIX:
-            left, right = places(token.name)
-            first, second = _held(operands[0], left), _held(operands[1], right)
-            return f"{first} {token.name} {second}", _PRECEDENCE[token.name]
+            left, right = binds(token.name)
+            # A sign is read as part of a right operand wherever it stands: x0 ^ -x1.
+            first, second = _held(operands[0], left), _held(operands[1], min(right, SIGN))
+            return f"{first} {token.name} {second}", PRECEDENCE[token.name]
         return f"{token.name}({', '.join(text for text, _ in operands)})", ATOM
 
     return fold(expression, combine)[0]
@@ -47,12 +48,13 @@ def _number(text: str) -> _Text:
     return text, SIGN if text.startswith("-") else ATOM
 
 
-def _negated(operand: _Text) -> str:
-    text, precedence = operand
-    # "-1" is the literal; the negation of the literal 1 is "-(1)".
-    if text[0].isdigit() or text[0] == ".":
-        return f"-({text})"
-    return f"-{_held((text, precedence), POWER)}"
+def _negated(expression: Expression, operand: _Text) -> str:
+    library = expression.library
+    literals = {library[i].name: library[i].value for i in library.ids_of_kind(Kind.LITERAL)}
+    # Where the library has a literal -1, "-1" is that; the negation of the literal 1 is "-(1)".
+    if operand[0] in literals and -literals[operand[0]] in literals.values():
+        return f"-({operand[0]})"
+    return f"-{_held(operand, SIGN)}"
 
 
 def _held(operand: _Text, least: int) -> str:
@@ -75,11 +77,11 @@ def latex(expression: Expression, *, digits: int = 6) -> str:
         if token.name == "neg":
             return f"-{_bracketed(operands[0], POWER)}", SIGN
         if token.name in ("+", "-", "*", "^"):
-            left, right = places(token.name)
+            left, right = binds(token.name)
             if token.name == "^":
                 right = SUM  # an exponent is set apart by its height
             parts = [_bracketed(operands[0], left), _bracketed(operands[1], right)]
-            return _filled(token.latex or "", parts), _PRECEDENCE[token.name]
+            return _filled(token.latex or "", parts), PRECEDENCE[token.name]
         template = token.latex or rf"\operatorname{{{token.name.replace('_', chr(92) + '_')}}}" + (
             r"\left(#1\right)" if token.arity == 1 else r"\left(#1, #2\right)"
         )

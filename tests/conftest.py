@@ -1,0 +1,20 @@
+"""Strict by default: float64, no silent broadcasting or promotion, warnings are errors."""
+
+from __future__ import annotations
+
+import jax
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# The same examples each time and no clock: a failure is a failure on every machine.
+settings.register_profile(
+    "dvisr",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("dvisr")

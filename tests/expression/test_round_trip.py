@@ -1,0 +1,229 @@
+"""Printing and parsing are inverse to each other, for any library and any tree."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dvisr.expression import Expression, ParseError, infix, latex, parse, simplified, to_sympy
+from dvisr.expression.parsing import MAX_NESTING
+from dvisr.library import Library, new_operator
+from tests import strategies
+
+
+@st.composite
+def any_expression(draw: st.DrawFn) -> Expression:
+    return draw(strategies.expressions(draw(strategies.libraries())))
+
+
+@settings(max_examples=400)
+@given(expression=any_expression())
+def test_print_then_parse_is_the_identity(expression: Expression) -> None:
+    assert parse(str(expression), expression.library) == expression
+
+
+@settings(max_examples=300)
+@given(expression=any_expression())
+def test_only_needed_parentheses(expression: Expression) -> None:
+    """Removing any one pair of parentheses that encloses no call changes the tree, or leaves
+    something that can't be read."""
+    text = str(expression)
+    inside_quotes = False
+    opened: list[int] = []
+    pairs = []
+    for place, character in enumerate(text):
+        if character == "`":
+            inside_quotes = not inside_quotes
+        elif inside_quotes:
+            continue
+        elif character == "(":
+            opened.append(place)
+        elif character == ")":
+            pairs.append((opened.pop(), place))
+    for start, end in pairs:
+        is_call = start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_")
+        if is_call:
+            continue
+        bare = text[:start] + text[start + 1 : end] + text[end + 1 :]
+        try:
+            assert parse(bare, expression.library) != expression, (text, bare)
+        except ParseError:
+            pass
+
+
+LIBRARY = Library.create(
+    "+,-,*,/,^,sin,exp,neg,square,1,-1,2,0.5,pi".split(","), ["x0", "x1"], constants=True
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("x0*x0", "x0 * x0"),
+        ("x0*c", "x0 * c"),
+        ("sin( x0 )", "sin(x0)"),
+        ("(x0 + x1) + c", "x0 + x1 + c"),
+        ("x0 + (x1 + c)", "x0 + (x1 + c)"),
+        ("x0 - (x1 - c)", "x0 - (x1 - c)"),
+        ("x0 ** 2", "x0 ^ 2"),
+        ("x0 ^ x1 ^ 2", "x0 ^ x1 ^ 2"),
+        ("(x0 ^ x1) ^ 2", "(x0 ^ x1) ^ 2"),
+        ("-x0 ^ 2", "-x0 ^ 2"),
+        ("(-x0) ^ 2", "(-x0) ^ 2"),
+        ("-(x0 * x1)", "-(x0 * x1)"),
+        ("-x0 * x1", "-x0 * x1"),
+        ("x0 / (x1 * c)", "x0 / (x1 * c)"),
+        ("x0 / x1 * c", "x0 / x1 * c"),
+        ("x0 * -1", "x0 * -1"),
+        ("-(1)", "-(1)"),
+        ("x0 ^ -1", "x0 ^ -1"),
+        ("x0 ^ (-x1)", "x0 ^ -x1"),
+        ("(x0 ^ -x1) * x0", "x0 ^ -x1 * x0"),
+        ("-(-x0)", "--x0"),
+        (".5 * pi", "0.5 * pi"),
+        ("5e-1", "0.5"),
+    ],
+)
+def test_spelling(text: str, printed: str) -> None:
+    expression = parse(text, LIBRARY)
+    assert str(expression) == printed
+    assert parse(printed, LIBRARY) == expression
+
+
+def test_constants_print_with_their_values() -> None:
+    expression = parse("x0 * c + c", LIBRARY).with_constants([2.5, -1e-7])
+    assert infix(expression) == "x0 * 2.5 + -1e-07"
+    assert latex(expression) == r"x_{0} \cdot 2.5 + -1 \cdot 10^{-7}"
+    with pytest.raises(ValueError, match="2 constant"):
+        parse("x0 * c + c", LIBRARY).with_constants([1.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("   ", "empty"),
+        ("x2", "it has .* x0 x1"),
+        ("sinn(x0)", "did you mean 'sin'"),
+        ("sin x0", "'\\(' is missing after 'sin'"),
+        ("sin()", "stands where a value should be"),
+        ("x0 +", "stops at column 5 where a value should be"),
+        ("(x0", "'\\)' is missing"),
+        ("x0)", "unexpected '\\)' at column 3"),
+        ("x0 x1", "unexpected 'x1' at column 4"),
+        ("x0 $ x1", "'\\$' at column 4 can't be read"),
+        ("3", "the number 3 at column 1 is not in the library"),
+        ("1e999", "not in the library"),
+        ("log(x0)", "'log' at column 1 is not in the library"),
+        ("x0 % x1", "can't be read"),
+        ("x0 == x1", "can't be read"),
+        ("`x0", "can't be read"),
+    ],
+)
+def test_parse_errors_say_what_and_where(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        parse(text, LIBRARY)
+
+
+HOSTILE = [
+    "__import__('os').system('true')",
+    "().__class__.__bases__[0].__subclasses__()",
+    "exec('1')",
+    "lambda: 0",
+    "x0.__class__",
+    "x0[0]",
+    "{x0}",
+    "f'{x0}'",
+    "x0; x1",
+    "x0\x00",
+    "\ud800",
+    "x０",  # noqa: RUF001
+    "9" * 19_000,
+    "1" + "0" * 5_000 + "e" + "9" * 5_000,
+    "(" * 19_000,
+    "(" * 9_000 + "x0" + ")" * 9_000,
+    "-" * 19_000 + "x0",
+    "sin(" * 4_000 + "x0" + ")" * 4_000,
+    "x0" + "+x0" * 6_000,
+    "x0" + "^x0" * 6_000,
+    "x0 " * 6_000,
+    "x0" * 1_000_000,
+    "`" * 19_999,
+    "2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^2^x2",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_strings_are_refused_quickly(text: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(ParseError) as caught:
+        parse(text, LIBRARY)
+    assert time.monotonic() - began < 1.0
+    assert len(str(caught.value)) < 300
+
+
+@settings(max_examples=300)
+@given(text=st.text(max_size=60))
+def test_any_text_is_a_tree_or_a_parse_error(text: str) -> None:
+    try:
+        expression = parse(text, LIBRARY)
+    except ParseError:
+        return
+    assert parse(str(expression), LIBRARY) == expression
+
+
+@pytest.mark.parametrize("value", [None, 3, b"x0", ["x0"]])
+def test_not_text(value: object) -> None:
+    with pytest.raises(ParseError, match="must be text"):
+        parse(value, LIBRARY)  # type: ignore[arg-type]
+
+
+def test_nesting_is_bounded_where_it_says() -> None:
+    parse("(" * MAX_NESTING + "x0" + ")" * MAX_NESTING, LIBRARY)
+    with pytest.raises(ParseError, match="nested more than"):
+        parse("(" * (MAX_NESTING + 1) + "x0" + ")" * (MAX_NESTING + 1), LIBRARY)
+
+
+@pytest.mark.parametrize("tokens", [(), (0,), (0, 14, 14, 14), (99,), (-1,)])
+def test_malformed_prefix_is_refused(tokens: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="tree"):
+        Expression(LIBRARY, tokens) if tokens not in ((99,), (-1,)) else _not_in_library(tokens)
+
+
+def _not_in_library(tokens: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="not in the library"):
+        Expression(LIBRARY, tokens)
+    raise ValueError("tree")
+
+
+@settings(max_examples=150)
+@given(expression=any_expression())
+def test_every_output_is_made_without_error(expression: Expression) -> None:
+    """LaTeX has balanced braces; SymPy's free symbols are the columns and constants."""
+    text = latex(expression)
+    unescaped = text.replace(r"\{", "").replace(r"\}", "")
+    assert unescaped.count("{") == unescaped.count("}")
+    formula = to_sympy(expression)
+    names = {str(symbol) for symbol in formula.free_symbols}
+    columns = set(expression.library.variables)
+    assert all(name in columns or name.lstrip("_").startswith("c") for name in names)
+    assert simplified(expression) is not None
+
+
+def test_a_users_operator_prints_and_parses() -> None:
+    gauss = new_operator(
+        "gauss", 1, lambda np, x: np.exp(-x * x), latex=r"G\left(#1\right)",
+        sympy=lambda sp, x: sp.exp(-(x**2)),
+    )  # fmt: skip
+    largest = new_operator("largest", 2, lambda np, a, b: np.maximum(a, b), is_commutative=True)
+    library = Library.create([gauss, largest, "+"], ["x", "#2"])
+    expression = parse("gauss(largest(x, `#2`)) + x", library)
+    assert str(expression) == "gauss(largest(x, `#2`)) + x"
+    assert latex(expression) == (
+        r"G\left(\operatorname{largest}\left(x, \mathrm{\#2}\right)\right) + x"
+    )
+    assert str(to_sympy(parse("gauss(x)", library))) == "exp(-x**2)"
+    assert str(to_sympy(parse("largest(x, x)", library))) == "largest(x, x)"
