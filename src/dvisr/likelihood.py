@@ -34,8 +34,10 @@ class AbstractLikelihood(abc.ABC):
 
     def log_prob(self, np: Any, values: Any) -> Any:
         """The log likelihood of values (..., points)."""
-        residuals = self.whitened(np, values)
-        return self.of_squares(np, (residuals * residuals).sum(axis=-1))
+        # A residual too large to be squared has likelihood zero, which is what infinity gives.
+        with onp.errstate(over="ignore"):
+            residuals = self.whitened(np, values)
+            return self.of_squares(np, (residuals * residuals).sum(axis=-1))
 
 
 @dataclasses.dataclass(frozen=True)

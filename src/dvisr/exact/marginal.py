@@ -24,11 +24,19 @@ _TAIL = 36.0  # what lies outside the box is at most exp(-36) of the integral
 
 @dataclasses.dataclass(frozen=True)
 class LogMarginal:
-    """`error` is the estimated error of `value`; 0 for a closed form."""
+    """`value` is log p(y | tree), `log_error` the log of the estimated error of p(y | tree)."""
 
     value: float
-    error: float = 0.0
+    log_error: float = -math.inf
     method: str = "closed form"
+
+    @property
+    def error(self) -> float:
+        """The estimated error of `value`: rounding apart, 0 for a closed form."""
+        if math.isinf(self.log_error) and self.log_error < 0.0:
+            return 0.0
+        relative = self.log_error - self.value
+        return math.exp(relative) if relative < 700.0 else math.inf
 
 
 class TooManyConstants(ValueError):
@@ -62,7 +70,7 @@ def log_marginal(
         )
     problem = _Problem(expression, X, likelihood, prior, plan, effort)
     found = problem.solve()
-    return LogMarginal(found.log_integral, found.relative_error, "quadrature")
+    return LogMarginal(found.log_integral, found.log_error, "quadrature")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,21 +124,25 @@ def _ridge(
     noise_factor: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standardise residuals and slopes, then integrate the constants out."""
-    offset = form.offset
-    for slope in form.slopes.values():
-        offset = offset + slope * prior.mean
-    residuals = likelihood.whitened(np, offset) / noise_factor
+    with np.errstate(over="ignore"):
+        offset = form.offset
+        for slope in form.slopes.values():
+            offset = offset + slope * prior.mean
+        residuals = _bounded(likelihood.whitened(np, offset) / noise_factor)
     num_nodes = max(len(residuals), *(len(slope) for slope in form.slopes.values()))
     residuals = np.broadcast_to(residuals, (num_nodes, num_points))
     scale = likelihood.scale * noise_factor
-    slopes = np.stack(
-        [
-            np.broadcast_to(slope * prior.std / scale, (num_nodes, num_points))
-            for slope in form.slopes.values()
-        ],
-        axis=-1,
-    )
-    return ridge(residuals, slopes)
+    with np.errstate(over="ignore"):
+        slopes = [_bounded(slope * prior.std / scale) for slope in form.slopes.values()]
+    shape = (num_nodes, num_points)
+    return ridge(residuals, np.stack([np.broadcast_to(slope, shape) for slope in slopes], -1))
+
+
+def _bounded(values: np.ndarray) -> np.ndarray:
+    """Residuals and slopes of any size, as far as they can still be squared: what lies beyond has
+    likelihood zero all the same."""
+    bounded: np.ndarray = np.clip(values, -1e150, 1e150)
+    return bounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,8 +236,9 @@ class _Problem:
         is_defined = np.logical_and.reduce(np.broadcast_to(form.is_defined, shape), axis=1)
         log_weight[~is_defined] = -np.inf
         if not self.plan.closed:
-            residuals = self.likelihood.whitened(np, np.broadcast_to(form.offset, shape))
-            return np.where(is_defined[:, None], residuals, 0.0), log_weight
+            with np.errstate(over="ignore"):
+                residuals = self.likelihood.whitened(np, np.broadcast_to(form.offset, shape))
+            return np.where(is_defined[:, None], _bounded(residuals), 0.0), log_weight
         vectors, half_log_det = self._ridge(form, is_defined, factor)
         return vectors, log_weight - half_log_det
 

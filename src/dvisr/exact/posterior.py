@@ -272,10 +272,9 @@ class TreeRanking(AbstractRanking):
         """By canonical form: the error of its integral as a share of the evidence."""
         if not np.isfinite(self.log_evidence):
             return np.zeros(len(self._marginals))
-        shares = np.bincount(self._form, weights=np.exp(self._log_joint - self.log_evidence))
-        errors = np.array([marginal.error for marginal in self._marginals])
-        together: np.ndarray = shares * errors
-        return together
+        log_errors = np.array([marginal.log_error for marginal in self._marginals])
+        log_shares = log_errors[self._form] + self._log_prior - self.log_evidence
+        return np.bincount(self._form, weights=np.exp(np.minimum(log_shares, 700.0)))
 
     def trees(self, count: int) -> list[TreeRow]:
         rows = [
@@ -299,12 +298,12 @@ class TreeRanking(AbstractRanking):
 def _log_likelihoods(likelihood: AbstractLikelihood, values: np.ndarray) -> np.ndarray:
     """In pieces, so that no second copy of a large table is needed."""
     step = 1 << 18
-    with np.errstate(over="ignore"):
-        parts = [
+    return _joined(
+        [
             np.asarray(likelihood.log_prob(np, values[i : i + step]))
             for i in range(0, len(values), step)
         ]
-    return _joined(parts)
+    )
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -77,7 +77,7 @@ class Integrand:
 @dataclasses.dataclass(frozen=True)
 class Quadrature:
     log_integral: float
-    relative_error: float
+    log_error: float  # the log of the estimated error of the integral itself
     converged: bool
     num_nodes: int
 
@@ -134,8 +134,7 @@ def integrate(
         split |= regions.log_hidden > goal - np.log(4.0 * len(regions.low))
         cost = 2 * int(split.sum()) * nodes_each
         if converged or num_nodes + cost > max_nodes:
-            relative = np.exp(error - total) if np.isfinite(total) else np.exp(error)
-            return Quadrature(total, float(relative), converged, num_nodes)
+            return Quadrature(total, error, converged, num_nodes)
         num_nodes += cost
         halves = _halved(regions.take(split))
         regions = _Regions.joined([regions.take(~split), _evaluated(integrand, *halves)])

@@ -17,14 +17,9 @@ def ridge(residuals: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     left, singular, right = np.linalg.svd(slopes, full_matrices=False)
     along = np.einsum("...pk,...p->...k", left, residuals)
-    shrunk = along * singular / (1.0 + singular * singular)
-    modes = np.einsum("...kc,...k->...c", right, shrunk)
-    # What is left along a singular vector is along / (1 + s^2); the rest is orthogonal to it.
-    remaining = residuals - np.einsum("...pk,...k->...p", left, along * _explained(singular))
-    half_log_det = 0.5 * np.log1p(singular * singular).sum(axis=-1)
-    return np.concatenate([remaining, modes], axis=-1), half_log_det
-
-
-def _explained(singular: np.ndarray) -> np.ndarray:
-    squared = singular * singular
-    return np.where(np.isfinite(squared), squared / (1.0 + squared), 1.0)
+    # 1 + s^2 is taken as a square itself, so that it can't overflow.
+    length = np.hypot(1.0, singular)
+    modes = np.einsum("...kc,...k->...c", right, along * (singular / length) / length)
+    # Along a singular vector 1 / (1 + s^2) of the residual is left; the rest is orthogonal to it.
+    remaining = residuals - np.einsum("...pk,...k->...p", left, along * (singular / length) ** 2)
+    return np.concatenate([remaining, modes], axis=-1), np.log(length).sum(axis=-1)
