@@ -18,6 +18,7 @@ from dvisr.constraints import (
     max_repeats,
     min_tokens,
 )
+from dvisr.constraints.rules import Side
 from dvisr.expression import Expression
 from dvisr.library import OPERATORS, Library
 from tests import reference
@@ -85,7 +86,8 @@ def checked_rules(draw: st.DrawFn, library: Library) -> CheckedRule:
     kind = draw(st.sampled_from(["child", "descendant", "constant", "depth", "count", "least"]))
     if kind == "child":
         parents, children = frozenset(draw(some_operators)), frozenset(draw(some))
-        side = draw(st.sampled_from(["any", "left", "right"]))
+        sides: list[Side] = ["any", "left", "right"]
+        side = draw(st.sampled_from(sides))
         return CheckedRule(
             ForbidChild(parents, children, side),
             reference.forbids_child(library, parents, children, side),

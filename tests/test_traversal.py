@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvisr import traversal
+from dvisr.expression import Expression
 from dvisr.library import Library
 from tests import reference, strategies
+from tests.compiled import compilations
 
 LIBRARY = Library.create(["+", "-", "sin", "exp"], ["x", "y"], constants=True)
 LENGTH = 15
@@ -67,7 +69,7 @@ def by_recursion(tree: reference.Tree) -> list[dict[str, object]]:
 
 @settings(max_examples=100)
 @given(expression=strategies.expressions(LIBRARY, LENGTH))
-def test_every_field_agrees_with_recursion(expression: strategies.Expression) -> None:
+def test_every_field_agrees_with_recursion(expression: Expression) -> None:
     tokens = np.full(LENGTH, -1, dtype=np.int32)
     tokens[: len(expression.tokens)] = expression.tokens
     seen = {key: np.asarray(value) for key, value in walk(jnp.asarray(tokens)).items()}
@@ -88,11 +90,11 @@ def test_every_field_agrees_with_recursion(expression: strategies.Expression) ->
 
 
 def test_one_compilation_serves_all_trees() -> None:
-    before = walk._cache_size()
+    before = compilations(walk)
     for tokens in ([0, 4, 4], [2, 5], [6]):
         row = jnp.asarray(tokens + [-1] * (LENGTH - len(tokens)), dtype=jnp.int32)
         walk(row)
-    assert walk._cache_size() <= max(before, 1)
+    assert compilations(walk) <= max(before, 1)
 
 
 @given(st.integers(1, 30))

@@ -166,6 +166,7 @@ def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
 def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error with the time left, once two seconds have passed."""
     began = time.monotonic()
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn(what),
         BarColumn(),
@@ -173,8 +174,9 @@ def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     task = bar.add_task(what, total=1.0)
 

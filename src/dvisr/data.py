@@ -70,20 +70,34 @@ def _read_csv(path: Path) -> pd.DataFrame:
     header = [name.strip() for name in next(_rows(text, delimiter))]
     _check_header(header, path.name)
     try:
-        table = pd.read_csv(
-            io.StringIO(text),
-            sep=delimiter,
-            header=0,
-            names=header,
-            index_col=False,
-            skipinitialspace=True,
-            dtype_backend="numpy_nullable",
-        )
+        table = _parsed(text, delimiter, header, ".")
+        if delimiter != "," and _num_numeric(table) < len(header):
+            # 1,5 for 1.5, as spreadsheets write it in much of the world.
+            with_commas = _parsed(text, delimiter, header, ",")
+            if _num_numeric(with_commas) > _num_numeric(table):
+                table = with_commas
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(f"{path.name} can't be read as a table: {_first_line(error)}") from None
     if len(table) == 0:
         raise ValueError(f"{path.name} has a header but no rows: add some")
     return table
+
+
+def _parsed(text: str, delimiter: str, header: list[str], decimal: str) -> pd.DataFrame:
+    return pd.read_csv(
+        io.StringIO(text),
+        sep=delimiter,
+        decimal=decimal,
+        header=0,
+        names=header,
+        index_col=False,
+        skipinitialspace=True,
+        dtype_backend="numpy_nullable",
+    )
+
+
+def _num_numeric(table: pd.DataFrame) -> int:
+    return len(table.select_dtypes(["number", "boolean"]).columns)
 
 
 def _delimiter(text: str) -> str:

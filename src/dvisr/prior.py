@@ -83,7 +83,10 @@ def token_weights(grammar: Grammar, weights: Mapping[str, float] | None = None) 
     scaled = raw / raw.sum()
     by_size = weight_by_size(grammar, scaled.tolist())
     total = math.fsum(by_size)
-    if not (math.isfinite(total) and total > 0.0):
+    vanished = any(
+        n and not w > 1e-290 for n, w in zip(count_by_size(grammar), by_size, strict=True)
+    )
+    if vanished or not math.isfinite(total):
         raise ValueError(
             "these token weights are too far apart to be normalised: bring them closer"
         )

@@ -42,12 +42,13 @@ def test_the_papers_seven_trees() -> None:
     ],
 )
 def test_named_rules(name: str, forbidden: list[str], allowed: list[str]) -> None:
-    from dvisr.constraints.masking import is_allowed, make_mask
-    from dvisr.expression import parse
     import jax.numpy as jnp
     import numpy as np
 
-    operators = "+,-,*,/,sin,cos,exp,log,sqrt,square,neg,tanh,1".split(",")
+    from dvisr.constraints.masking import is_allowed, make_mask
+    from dvisr.expression import parse
+
+    operators = "+,-,*,/,sin,cos,exp,log,sqrt,square,neg,tanh,1"
     library = Library.create(operators, ["x"], constants=True)
     mask = make_mask(Grammar(library, 6, name))
 

@@ -16,6 +16,7 @@ from dvisr.evaluation.device import Evaluator
 from dvisr.expression import Expression, parse
 from dvisr.library import OPERATORS, Library, new_operator
 from tests import reference, strategies
+from tests.compiled import compilations
 
 LIBRARY = Library.create([*OPERATORS, "1", "2", "pi", "-1"], ["x", "y"], constants=True)
 LENGTH = 12
@@ -199,10 +200,10 @@ def test_a_second_batch_of_the_same_shape_compiles_nothing() -> None:
     tokens, filled = arrays([parse("x + y", LIBRARY)] * 20, [[]] * 20)
     X = jnp.ones((3, 2))
     on_device(jnp.asarray(tokens), jnp.asarray(filled), X)
-    before = on_device._cache_size()
+    before = compilations(on_device)
     tokens, filled = arrays([parse("sin(x) * c", LIBRARY)] * 20, [[1.0]] * 20)
     on_device(jnp.asarray(tokens), jnp.asarray(filled), X)
-    assert on_device._cache_size() == before
+    assert compilations(on_device) == before
 
 
 def test_wrong_shapes_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -13,9 +15,9 @@ from dvisr.counting import count_trees
 from dvisr.evaluation import evaluate
 from dvisr.exact import ExactPosterior, TooManyFunctions, enumerate_trees
 from dvisr.exact import functions as functions_module
-from dvisr.exact.grouping import group_rows
+from dvisr.exact.grouping import group_hashed, hash_rows
 from dvisr.expression import Expression, parse
-from dvisr.library import Library
+from dvisr.library import Library, Token
 from dvisr.likelihood import make_likelihood
 from dvisr.prior import tree_prior as make_tree_prior
 from tests import strategies
@@ -29,7 +31,7 @@ TARGET = DATA[:, 0] / DATA[:, 1] + RNG.normal(0.0, 0.1, 7)
 
 
 def by_enumeration(
-    grammar: Grammar, prior: object, noise: float | str
+    grammar: Grammar, prior: str | dict[str, float], noise: float | str
 ) -> tuple[list[Expression], np.ndarray, np.ndarray]:
     trees = enumerate_trees(grammar)
     expressions = [
@@ -40,11 +42,13 @@ def by_enumeration(
     valid = np.array([bool(np.all(is_defined)) for _, is_defined in found])
     likelihood = make_likelihood(TARGET, noise)
     log_likelihood = np.where(valid, likelihood.log_prob(np, np.nan_to_num(values)), -np.inf)
-    log_prior = make_tree_prior(prior, grammar).log_prob(np, trees)  # type: ignore[arg-type]
+    log_prior = make_tree_prior(prior, grammar).log_prob(np, trees)
     return expressions, log_likelihood + log_prior, np.where(valid[:, None], values, np.nan)
 
 
-def check(posterior: ExactPosterior, grammar: Grammar, prior: object, noise: float | str) -> None:
+def check(
+    posterior: ExactPosterior, grammar: Grammar, prior: str | dict[str, float], noise: float | str
+) -> None:
     expressions, log_joint, values = by_enumeration(grammar, prior, noise)
     log_evidence = float(np.logaddexp.reduce(log_joint))
     assert posterior.log_evidence == pytest.approx(log_evidence, abs=1e-9)
@@ -76,11 +80,11 @@ def check(posterior: ExactPosterior, grammar: Grammar, prior: object, noise: flo
 
 @pytest.mark.parametrize("prior", ["uniform", "allowed", "size-balanced", "weights", {"sin": 0.2}])
 @pytest.mark.parametrize("constraints", ["none", "paper"])
-def test_every_prior(prior: object, constraints: str) -> None:
+def test_every_prior(prior: str | dict[str, float], constraints: str) -> None:
     posterior = exact_posterior(
         DATA, TARGET, operators=OPERATORS, max_tokens=5, constraints=constraints,
         tree_prior=prior, noise=0.3,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
     check(posterior, posterior.grammar, prior, 0.3)
 
 
@@ -93,7 +97,8 @@ def test_any_rules(data: st.DataObject) -> None:
         checked.rule
         for checked in data.draw(st.lists(strategies.checked_rules(library), max_size=4))
     ]
-    noise = data.draw(st.sampled_from([0.3, "infer"]))
+    noises: list[float | str] = [0.3, "infer"]
+    noise = data.draw(st.sampled_from(noises))
     prior = data.draw(st.sampled_from(["uniform", "size-balanced", "weights"]))
     try:
         grammar = Grammar(library, 5, rules)
@@ -132,7 +137,7 @@ def test_a_users_operators_in_the_oracle() -> None:
     lean = new_operator(
         "lean", 2, lambda np, a, b: a - 0.25 * b, is_defined=lambda np, a, b: a > 0.0
     )
-    operators = ["+", hypotenuse, lean, "sin"]
+    operators: list[str | Token] = ["+", hypotenuse, lean, "sin"]
     posterior = exact_posterior(DATA, TARGET, operators=operators, max_tokens=5, noise=0.3)
     check(posterior, posterior.grammar, "uniform", 0.3)
 
@@ -140,8 +145,8 @@ def test_a_users_operators_in_the_oracle() -> None:
 def test_rounding_does_not_split_functions_and_hashing_tells_them_apart() -> None:
     x = np.linspace(0.1, 1.0, 11)
     rows = np.stack([x * x + x, x * (x + 1.0), x * x + x * (1.0 + 1e-9), -0.0 * x, 0.0 * x])
-    members, starts, _ = group_rows(rows)
-    groups = {frozenset(members[a:b].tolist()) for a, b in zip(starts, starts[1:], strict=False)}
+    members, starts, _ = group_hashed(*hash_rows(rows))
+    groups = {frozenset(members[a:b].tolist()) for a, b in itertools.pairwise(starts)}
     assert groups == {frozenset({0, 1}), frozenset({2}), frozenset({3, 4})}
 
 

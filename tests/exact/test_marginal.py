@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -43,7 +44,8 @@ LINEAR = [
     ("x + c", lambda x: [np.ones(9)], lambda x: x[:, 0]),
     ("c * sin(x) + c * z - c", lambda x: [np.sin(x[:, 0]), x[:, 1], -np.ones(9)],
      lambda x: 0.0 * x[:, 0]),
-    ("(x - c) / (z + 2) * 2", lambda x: [-2.0 / (x[:, 1] + 2)], lambda x: 2 * x[:, 0] / (x[:, 1] + 2)),
+    ("(x - c) / (z + 2) * 2", lambda x: [-2.0 / (x[:, 1] + 2)],
+     lambda x: 2 * x[:, 0] / (x[:, 1] + 2)),
     ("-(c * x + z)", lambda x: [-x[:, 0]], lambda x: -x[:, 1]),
 ]  # fmt: skip
 
@@ -90,7 +92,7 @@ def by_scipy(
         scipy.integrate.quad(
             lambda c: math.exp(log_f(c) - level), a, b, epsabs=1e-13, epsrel=1e-10
         )[0]
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in itertools.pairwise(edges)
     )
     return level + math.log(total)
 

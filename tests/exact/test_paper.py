@@ -116,11 +116,9 @@ def test_scaling(size: int, num_trees: int, num_allowed: int, log_evidence: floa
 def test_size_20_counts_every_tree() -> None:
     posterior = exact_posterior(X, X[:, 0] ** 2, max_tokens=20)
     assert posterior.num_allowed == 182_515_572
-    counted = sum(
-        int(block.counts.sum())
-        for _, block in posterior.ranking._table.trees()  # type: ignore[attr-defined]
-    )
-    assert counted == 182_515_572
+    everything = posterior.functions(10**6)
+    assert everything["num_trees"].sum() == 182_515_572
+    assert everything["probability"].sum() == pytest.approx(1.0, abs=1e-9)
 
 
 def test_products_of_constants_are_not_one_constant() -> None:

@@ -173,7 +173,7 @@ def _by_brute_force(expression: Expression, X: np.ndarray, likelihood: object) -
     values, _ = evaluate(expression, X, constants)
     residuals = (X[:, 0] ** 2 - values) / 0.5
     log_likelihood = -0.5 * (residuals**2).sum(axis=-1) - 6 * np.log(0.5 * np.sqrt(2 * np.pi))
-    total = log_likelihood + sum(priors).reshape(-1)
+    total = log_likelihood + np.sum(priors, axis=0).reshape(-1)
     return float(np.logaddexp.reduce(total))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import itertools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +13,8 @@ import numba
 import numpy as np
 
 from dvisr.library import Kind, Library, Token
+
+_TREES_A_THREAD = 10_000
 
 
 def evaluate_batch(
@@ -39,13 +44,23 @@ def evaluate_batch(
             leaves[token_id] = X[:, token.column]
         elif token.kind is Kind.LITERAL:
             leaves[token_id] = token.value
-    return _kernel(library)(
-        tokens,
-        np.ascontiguousarray(constants, dtype=np.float64),
-        leaves,
-        library.arities,
-        library.constant_id,
-    )
+    kernel = _kernel(library)
+    values = np.empty((len(tokens), len(X)))
+    valid = np.empty(len(tokens), dtype=bool)
+    constants = np.ascontiguousarray(constants, dtype=np.float64)
+
+    def run(part: slice) -> None:
+        given = constants[part] if len(constants) == len(tokens) else constants
+        own = (library.arities, library.constant_id)
+        kernel(tokens[part], given, leaves, *own, values[part], valid[part])
+
+    # Threads of our own rather than Numba's: those must not be started from two threads at once.
+    num_threads = min(os.cpu_count() or 1, 1 + len(tokens) // _TREES_A_THREAD)
+    edges = np.linspace(0, len(tokens), num_threads + 1).astype(int)
+    parts = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+    with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(run, parts))
+    return values, valid
 
 
 @functools.lru_cache(maxsize=64)
@@ -55,15 +70,14 @@ def _kernel(library: Library) -> Callable[..., Any]:
     ids = library.ids_of_kind(Kind.OPERATOR)
     dispatch = _dispatch([(token_id, _compiled(library[token_id])) for token_id in ids])
 
-    @numba.njit(parallel=True, error_model="numpy", nogil=True)
-    def kernel(tokens, constants, leaves, arities, constant_id):
+    @numba.njit(error_model="numpy", nogil=True)
+    def kernel(tokens, constants, leaves, arities, constant_id, values, valid):
         num_trees, length = tokens.shape
         points = leaves.shape[1]
-        values = np.empty((num_trees, points))
-        valid = np.empty(num_trees, dtype=np.bool_)
-        for tree in numba.prange(num_trees):
-            stack = np.empty((length + 1, points))
-            defined = np.ones(points, dtype=np.bool_)
+        stack = np.empty((length + 1, points))
+        defined = np.empty(points, dtype=np.bool_)
+        for tree in range(num_trees):
+            defined[:] = True
             height = 0
             for position in range(length - 1, -1, -1):
                 token = tokens[tree, position]
@@ -86,7 +100,6 @@ def _kernel(library: Library) -> Callable[..., Any]:
                 good = good and defined[point]
                 values[tree, point] = stack[0, point] if defined[point] else np.nan
             valid[tree] = good
-        return values, valid
 
     return kernel
 

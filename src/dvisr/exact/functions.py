@@ -16,6 +16,7 @@ edge, but there each tree answers for its own rounding; here one answers for its
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -23,10 +24,11 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.evaluation import apply_operator
 from dvisr.exact.classes import Classes, SubtreeClass
-from dvisr.exact.grouping import group_rows
+from dvisr.exact.grouping import group_hashed, hash_rows
 from dvisr.library import Kind, Token
 
-MAX_LEVEL_BYTES = 4_000_000_000  # of candidate values at one size; the peak is about three times it
+MAX_LEVEL_BYTES = 4_000_000_000  # of candidates at one size; the peak is about three times it
+_ROW_BYTES = 48  # of a candidate apart from its values
 _CHUNK_ROWS = 1 << 18
 
 Progress = Callable[[float], None]
@@ -39,7 +41,8 @@ class Block:
 
     size: int
     subtree_class: SubtreeClass
-    values: np.ndarray  # (entries, points)
+    values: np.ndarray  # (entries, points); none at the largest size, where nobody needs them
+    scores: np.ndarray  # (entries,): log likelihoods
     hashes: np.ndarray  # (entries,)
     counts: np.ndarray  # (entries,): trees, exact up to 2**53
     weights: np.ndarray  # (entries,): summed products of token weights
@@ -73,13 +76,15 @@ class TooManyFunctions(ValueError):
 
 
 class FunctionTable:
-    """All functions of a grammar without constants on the rows of X."""
+    """All functions of a grammar without constants on the rows of X. `score` gives the log
+    likelihood of rows of values."""
 
     def __init__(
         self,
         grammar: Grammar,
         X: np.ndarray,
         token_weights: np.ndarray,
+        score: Callable[[np.ndarray], np.ndarray],
         progress: Progress = lambda fraction: None,
     ) -> None:
         if grammar.library.has_constants:
@@ -89,7 +94,9 @@ class FunctionTable:
         self.jobs: list[Job] = []
         self._X = X
         self._token_weights = token_weights
+        self._score = score
         self._classes = Classes(grammar)
+        self._num_rows = [0] * (grammar.max_tokens + 1)
         self._by_size: list[list[int]] = [[] for _ in range(grammar.max_tokens + 1)]
         for size in range(1, grammar.max_tokens + 1):
             self._progress = _scaled(progress, size, grammar.max_tokens)
@@ -107,19 +114,32 @@ class FunctionTable:
             target: sum(self.jobs[job].num_rows(self.blocks) if job >= 0 else 1 for job, _ in plan)
             for target, plan in plans.items()
         }
-        needed = sum(sizes.values()) * len(self._X) * 8
-        if needed > MAX_LEVEL_BYTES:
-            raise TooManyFunctions(
-                f"expressions of {size} tokens make {sum(sizes.values()):,} candidate functions, "
-                f"{needed / 1e9:.0f} GB of values: lower max_tokens to {size - 1}, or use fewer "
-                f"operators, columns or rows"
-            )
+        self._refuse_if_too_large(size, sum(sizes.values()))
         self._rows_left = self._rows_of_size = max(1, sum(sizes.values()))
         made = [self._block(size, target, plan, sizes[target]) for target, plan in plans.items()]
         for block in made:
             if len(block.counts):
                 self._by_size[size].append(len(self.blocks))
                 self.blocks.append(block)
+
+    def _refuse_if_too_large(self, size: int, num_rows: int) -> None:
+        """At the size that does not fit; or long before, once the growth from size to size has
+        shown that the largest size is far out of reach."""
+        self._num_rows[size] = num_rows
+        last = self.grammar.max_tokens
+        # The largest size keeps no values, so the one before it may be what does not fit.
+        most = MAX_LEVEL_BYTES / (_ROW_BYTES + (8 * len(self._X) if size < last else 0))
+        if num_rows > most:
+            raise TooManyFunctions(_too_many(size, num_rows, size - 1))
+        if size < 6 or self._num_rows[size - 4] < 100:
+            return
+        growth = (num_rows / self._num_rows[size - 4]) ** 0.25
+        margin = 1.5 if num_rows > 20_000 else 100.0  # a forecast from few rows is a rough one
+        at_last = num_rows * growth ** (last - size)
+        if at_last > margin * MAX_LEVEL_BYTES / _ROW_BYTES or at_last > margin * growth * most:
+            fits = min(MAX_LEVEL_BYTES / _ROW_BYTES, growth * most)
+            reach = max(size, size + int(math.log(fits / num_rows) / math.log(growth)))
+            raise TooManyFunctions(_too_many(last, at_last, reach))
 
     def _leaves(self) -> dict[SubtreeClass, list[tuple[int, int]]]:
         plans: dict[SubtreeClass, list[tuple[int, int]]] = {}
@@ -175,39 +195,44 @@ class FunctionTable:
     def _block(
         self, size: int, target: SubtreeClass, plan: list[tuple[int, int]], num_rows: int
     ) -> Block:
-        points = len(self._X)
-        values = np.empty((num_rows, points))
-        counts, weights = np.empty(num_rows), np.empty(num_rows)
-        job_of = np.empty(num_rows, dtype=np.int32)
-        left, right = (np.full(num_rows, -1, dtype=np.int32) for _ in range(2))
-        is_defined = np.ones(num_rows, dtype=bool)
-        at = 0
-        for job_id, argument in plan:
-            for rows in self._rows(job_id, argument):
-                here = slice(at, at + len(rows.values))
-                values[here], is_defined[here] = rows.values, rows.is_defined
-                counts[here], weights[here] = rows.counts, rows.weights
-                job_of[here], left[here], right[here] = job_id, rows.left, rows.right
-                at = here.stop
-                self._rows_left -= len(rows.values)
-                self._progress(1.0 - self._rows_left / self._rows_of_size)
-        if not is_defined.all():
-            values, counts, weights = values[is_defined], counts[is_defined], weights[is_defined]
-            job_of, left, right = job_of[is_defined], left[is_defined], right[is_defined]
-        members, starts, hashes = group_rows(values)
+        found = self._candidates(plan, num_rows, keeps_values=size < self.grammar.max_tokens)
+        members, starts, hashes = group_hashed(found.hashes, found.checks)
         first = members[starts[:-1]]
         return Block(
             size=size,
             subtree_class=target,
-            values=values[first],
+            values=found.values[first] if len(found.values) else found.values,
+            scores=found.scores[first],
             hashes=hashes,
-            counts=np.add.reduceat(counts[members], starts[:-1]) if len(first) else counts,
-            weights=np.add.reduceat(weights[members], starts[:-1]) if len(first) else weights,
+            counts=_summed(found.counts, members, starts),
+            weights=_summed(found.weights, members, starts),
             starts=starts,
-            job=job_of[members],
-            left=left[members],
-            right=right[members],
+            job=found.job[members],
+            left=found.left[members],
+            right=found.right[members],
         )
+
+    def _candidates(
+        self, plan: list[tuple[int, int]], num_rows: int, *, keeps_values: bool
+    ) -> _Candidates:
+        found = _Candidates.empty(num_rows, len(self._X) if keeps_values else 0)
+        at = 0
+        for job_id, argument in plan:
+            for rows in self._rows(job_id, argument):
+                keep = np.flatnonzero(rows.is_defined)
+                values = np.ascontiguousarray(rows.values[keep])
+                here = slice(at, at + len(keep))
+                if keeps_values:
+                    found.values[here] = values
+                found.hashes[here], found.checks[here] = hash_rows(values)
+                found.scores[here] = self._score(values)
+                found.counts[here], found.weights[here] = rows.counts[keep], rows.weights[keep]
+                found.job[here], found.left[here] = job_id, rows.left[keep]
+                found.right[here] = -1 if rows.right is None else rows.right[keep]
+                at = here.stop
+                self._rows_left -= len(rows.is_defined)
+                self._progress(1.0 - self._rows_left / self._rows_of_size)
+        return found.first(at)
 
     def _rows(self, job_id: int, argument: int) -> Iterator[_Rows]:
         """Candidates, a chunk at a time. Without a job (-1) the argument is a leaf."""
@@ -234,7 +259,7 @@ class FunctionTable:
                 counts,
                 weights,
                 i,
-                -1 if j is None else j,
+                j,
             )
 
     def _leaf(self, token_id: int) -> _Rows:
@@ -243,7 +268,16 @@ class FunctionTable:
         values = np.broadcast_to(np.asarray(row, dtype=float), (1, len(self._X)))
         weights = self._token_weights[token_id : token_id + 1]
         # A leaf's "left" holds its token.
-        return _Rows(values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), -1)
+        return _Rows(
+            values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), None
+        )
+
+
+def _too_many(size: int, num_rows: float, reach: int) -> str:
+    return (
+        f"expressions of {size} tokens make about {num_rows:.1e} candidate functions, more than "
+        f"memory holds: lower max_tokens to {reach}, or use fewer operators, columns or rows"
+    )
 
 
 def _scaled(progress: Progress, size: int, max_tokens: int) -> Progress:
@@ -259,7 +293,38 @@ class _Rows:
     counts: np.ndarray
     weights: np.ndarray
     left: np.ndarray
-    right: np.ndarray | int
+    right: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Candidates:
+    """Functions of one size and class before equal ones are merged."""
+
+    values: np.ndarray
+    hashes: np.ndarray
+    checks: np.ndarray
+    scores: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray
+    job: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+    @staticmethod
+    def empty(num_rows: int, points: int) -> _Candidates:
+        kinds = (np.uint64, np.uint32, float, float, float, np.int32, np.int32, np.int32)
+        values = np.empty((num_rows if points else 0, points))
+        return _Candidates(values, *(np.empty(num_rows, dtype=kind) for kind in kinds))
+
+    def first(self, num_rows: int) -> _Candidates:
+        fields = dataclasses.fields(self)
+        return _Candidates(*(getattr(self, field.name)[:num_rows] for field in fields))
+
+
+def _summed(numbers: np.ndarray, members: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    if not len(numbers):
+        return numbers
+    return np.add.reduceat(numbers[members], starts[:-1])
 
 
 def _pairs(job: Job, blocks: list[Block]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:

@@ -150,17 +150,22 @@ class FunctionRanking(AbstractRanking):
     def __init__(self, problem: Problem, progress: Progress) -> None:
         self._problem = problem
         prior = problem.tree_prior
-        self._table = FunctionTable(problem.grammar, problem.X, np.exp(prior.log_token), progress)
+        self._table = FunctionTable(
+            problem.grammar,
+            problem.X,
+            np.exp(prior.log_token),
+            lambda values: np.asarray(problem.likelihood.log_prob(np, values)),
+            progress,
+        )
         blocks, entries, log_joint, log_likelihood, hashes = [], [], [], [], []
         for number, block in self._table.trees():
-            likelihoods = _log_likelihoods(problem.likelihood, block.values)
             with np.errstate(divide="ignore"):
                 weights = np.log(block.weights)
-            log_likelihood.append(likelihoods)
-            log_joint.append(likelihoods + weights + prior.log_size[block.size])
+            log_likelihood.append(block.scores)
+            log_joint.append(block.scores + weights + prior.log_size[block.size])
             hashes.append(block.hashes)
-            blocks.append(np.full(len(likelihoods), number, dtype=np.int32))
-            entries.append(np.arange(len(likelihoods), dtype=np.int32))
+            blocks.append(np.full(len(block.scores), number, dtype=np.int32))
+            entries.append(np.arange(len(block.scores), dtype=np.int32))
         self._blocks, self._entries = _joined(blocks), _joined(entries)
         self._log_joint, self._log_likelihood = _joined(log_joint), _joined(log_likelihood)
         self._members, self._starts, distinct = group_hashed(_joined(hashes).astype(np.uint64))
@@ -293,17 +298,6 @@ class TreeRanking(AbstractRanking):
             best = min(trees, key=_row_order)
             rows.append(FunctionRow(best.expression, float(groups[group]), len(places)))
         return rows
-
-
-def _log_likelihoods(likelihood: AbstractLikelihood, values: np.ndarray) -> np.ndarray:
-    """In pieces, so that no second copy of a large table is needed."""
-    step = 1 << 18
-    return _joined(
-        [
-            np.asarray(likelihood.log_prob(np, values[i : i + step]))
-            for i in range(0, len(values), step)
-        ]
-    )
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
