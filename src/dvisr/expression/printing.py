@@ -52,7 +52,8 @@ def _negated(expression: Expression, operand: _Text) -> str:
     library = expression.library
     literals = {library[i].name: library[i].value for i in library.ids_of_kind(Kind.LITERAL)}
     # Where the library has a literal -1, "-1" is that; the negation of the literal 1 is "-(1)".
-    if operand[0] in literals and -literals[operand[0]] in literals.values():
+    value = literals.get(operand[0], -1.0)
+    if value >= 0.0 and -value in literals.values():
         return f"-({operand[0]})"
     return f"-{_held(operand, SIGN)}"
 
