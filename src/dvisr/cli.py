@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,7 +165,6 @@ def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
 @contextmanager
 def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error with the time left, once two seconds have passed."""
-    began = time.monotonic()
     console = Console(stderr=True)
     bar = Progress(
         TextColumn(what),
@@ -179,17 +178,16 @@ def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
         disable=not console.is_terminal,
     )
     task = bar.add_task(what, total=1.0)
-
-    def update(fraction: float) -> None:
-        if time.monotonic() - began > _QUIET_SECONDS and not bar.live.is_started:
-            bar.start()
-        bar.update(task, completed=fraction)
-
+    # A timer rather than a look at the clock: the first step alone may take longer than that.
+    timer = threading.Timer(_QUIET_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
     try:
-        yield update
+        yield lambda fraction: bar.update(task, completed=fraction)
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        timer.cancel()
+        timer.join()
+        bar.stop()
 
 
 def _as_json(posterior: ExactPosterior, top: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ MAX_TREES_WITH_CONSTANTS = 500_000
 MAX_ERROR = 1e-4  # of the log evidence; beyond it the answer is refused
 GOOD_ERROR = 1e-8  # of the log evidence; short of it, the integrals at fault are tried again
 SECOND_EFFORT = 20
+_FIRST_PASS = 0.5  # of the time, for all that is known beforehand
 
 
 class CannotPromise(ValueError):
@@ -244,14 +245,16 @@ class TreeRanking(AbstractRanking):
         self._marginals: list[LogMarginal] = []
         for done, index in enumerate(first):
             self._marginals.append(self._marginal(problem, self._expressions[index], 1))
-            progress((done + 1) / len(first))
+            progress(_FIRST_PASS * (done + 1) / len(first))
         self._add_up()
         # What ran out of nodes and is not known well enough for its weight gets a longer try.
         unfinished = np.array([marginal.error > TOLERANCE for marginal in self._marginals])
         is_wanting = self._shares_of_error() > GOOD_ERROR / max(1, unfinished.sum())
-        for form in np.flatnonzero(unfinished & is_wanting):
+        again = np.flatnonzero(unfinished & is_wanting)
+        for done, form in enumerate(again):
             expression = self._expressions[first[form]]
             self._marginals[form] = self._marginal(problem, expression, SECOND_EFFORT)
+            progress(_FIRST_PASS + (1.0 - _FIRST_PASS) * (done + 1) / len(again))
         self._add_up()
         shares = self._shares_of_error()
         self.log_evidence_error = float(shares.sum())
