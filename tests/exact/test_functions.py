@@ -15,7 +15,7 @@ from dvisr.counting import count_trees
 from dvisr.evaluation import evaluate
 from dvisr.exact import ExactPosterior, TooManyFunctions, enumerate_trees
 from dvisr.exact import functions as functions_module
-from dvisr.exact.grouping import group_hashed, hash_rows
+from dvisr.exact.grouping import fingerprints, group
 from dvisr.expression import Expression, parse
 from dvisr.library import Library, Token
 from dvisr.likelihood import make_likelihood
@@ -145,7 +145,7 @@ def test_a_users_operators_in_the_oracle() -> None:
 def test_rounding_does_not_split_functions_and_hashing_tells_them_apart() -> None:
     x = np.linspace(0.1, 1.0, 11)
     rows = np.stack([x * x + x, x * (x + 1.0), x * x + x * (1.0 + 1e-9), -0.0 * x, 0.0 * x])
-    members, starts, _ = group_hashed(*hash_rows(rows))
+    members, starts = group(fingerprints(rows))
     groups = {frozenset(members[a:b].tolist()) for a, b in itertools.pairwise(starts)}
     assert groups == {frozenset({0, 1}), frozenset({2}), frozenset({3, 4})}
 

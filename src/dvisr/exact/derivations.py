@@ -13,8 +13,8 @@ Derivation = tuple[float, tuple[int, ...]]
 
 
 class Derivations:
-    """The `limit` heaviest trees of any entry, exactly; ties go to fewer tokens, then to the
-    library's order."""
+    """The `limit` heaviest trees of any entry. Which of equally heavy ones are listed is settled by
+    the order in which they were derived."""
 
     def __init__(self, table: FunctionTable, log_token: np.ndarray, limit: int) -> None:
         self._table = table

@@ -5,12 +5,12 @@ tokens. Trees with equal values on the data (see `grouping`), equal size and equ
 `classes`) become one entry that carries how many trees it stands for, how much prior weight they
 have together, and every way to derive it, so that single trees can still be told.
 
-Floating point has one edge. Values are compared to about 11 digits and one row stands for its
-group. Where a tree subtracts nearly equal values, rounding errors are all that remains of it:
-x - x is 0 exactly, while (x + x + x) - x - x - x may be 0 or 1e-17. Such values are grouped by what
-they happen to be; and when one is divided by, or passed to a logarithm, trees that are equal in
-exact arithmetic may be undefined in one spelling and enormous in another. Enumeration has the same
-edge, but there each tree answers for its own rounding; here one answers for its group.
+Floating point has an edge. Values that agree to about 14 digits are one function, and one row
+stands for its group. Where a tree magnifies the digits after that, they decide: x - x is 0 exactly,
+while (x + x + x) - x - x - x may be 0 or 1e-17, and under a division or a logarithm the one is
+undefined and the other enormous; and the sine of 1e15 is what the last digits of 1e15 make it.
+Enumeration has the same edge, but there each tree answers for its own rounding; here one answers
+for its group.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.evaluation import apply_operator
 from dvisr.exact.classes import Classes, SubtreeClass
-from dvisr.exact.grouping import group_hashed, hash_rows
+from dvisr.exact.grouping import fingerprints, group
 from dvisr.library import Kind, Token
 
 MAX_LEVEL_BYTES = 4_000_000_000  # of candidates at one size; the peak is about three times it
-_ROW_BYTES = 48  # of a candidate apart from its values
+_ROW_BYTES = 56  # of a candidate apart from its values
 _CHUNK_ROWS = 1 << 18
 
 Progress = Callable[[float], None]
@@ -43,7 +43,7 @@ class Block:
     subtree_class: SubtreeClass
     values: np.ndarray  # (entries, points); none at the largest size, where nobody needs them
     scores: np.ndarray  # (entries,): log likelihoods
-    hashes: np.ndarray  # (entries,)
+    prints: np.ndarray  # (2, entries): fingerprints
     counts: np.ndarray  # (entries,): trees, exact up to 2**53
     weights: np.ndarray  # (entries,): summed products of token weights
     starts: np.ndarray  # (entries + 1,)
@@ -196,14 +196,14 @@ class FunctionTable:
         self, size: int, target: SubtreeClass, plan: list[tuple[int, int]], num_rows: int
     ) -> Block:
         found = self._candidates(plan, num_rows, keeps_values=size < self.grammar.max_tokens)
-        members, starts, hashes = group_hashed(found.hashes, found.checks)
+        members, starts = group(found.prints)
         first = members[starts[:-1]]
         return Block(
             size=size,
             subtree_class=target,
             values=found.values[first] if len(found.values) else found.values,
             scores=found.scores[first],
-            hashes=hashes,
+            prints=found.prints[:, first],
             counts=_summed(found.counts, members, starts),
             weights=_summed(found.weights, members, starts),
             starts=starts,
@@ -224,7 +224,7 @@ class FunctionTable:
                 here = slice(at, at + len(keep))
                 if keeps_values:
                     found.values[here] = values
-                found.hashes[here], found.checks[here] = hash_rows(values)
+                found.prints[:, here] = fingerprints(values)
                 found.scores[here] = self._score(values)
                 found.counts[here], found.weights[here] = rows.counts[keep], rows.weights[keep]
                 found.job[here], found.left[here] = job_id, rows.left[keep]
@@ -301,8 +301,7 @@ class _Candidates:
     """Functions of one size and class before equal ones are merged."""
 
     values: np.ndarray
-    hashes: np.ndarray
-    checks: np.ndarray
+    prints: np.ndarray
     scores: np.ndarray
     counts: np.ndarray
     weights: np.ndarray
@@ -312,13 +311,15 @@ class _Candidates:
 
     @staticmethod
     def empty(num_rows: int, points: int) -> _Candidates:
-        kinds = (np.uint64, np.uint32, float, float, float, np.int32, np.int32, np.int32)
+        kinds = (float, float, float, np.int32, np.int32, np.int32)
         values = np.empty((num_rows if points else 0, points))
-        return _Candidates(values, *(np.empty(num_rows, dtype=kind) for kind in kinds))
+        prints = np.empty((2, num_rows))
+        return _Candidates(values, prints, *(np.empty(num_rows, dtype=kind) for kind in kinds))
 
     def first(self, num_rows: int) -> _Candidates:
-        fields = dataclasses.fields(self)
-        return _Candidates(*(getattr(self, field.name)[:num_rows] for field in fields))
+        rows = (self.scores, self.counts, self.weights, self.job, self.left, self.right)
+        kept = (array[:num_rows] for array in rows)
+        return _Candidates(self.values[:num_rows], self.prints[:, :num_rows], *kept)
 
 
 def _summed(numbers: np.ndarray, members: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -1,59 +1,90 @@
-"""Which rows of values are the same function: equal up to rounding, found by hashing."""
+"""Which rows of values are the same function: equal up to rounding, found by fingerprints.
+
+A fingerprint is a weighted mean of the logarithms of a row's values, with weights drawn at random
+once and for all. Rows that differ by rounding alone have fingerprints that differ by rounding
+alone, however many points there are; so rows are sorted by one fingerprint, and neighbours that
+agree in two independent ones are the same function.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
 
-# Values are compared by their leading 52 - 14 = 38 bits: about 11 decimal digits. Two trees of one
-# function differ by a few units in the 52nd, so they agree; two functions that agree so far at
-# every point of the data can't be told apart by them anyway.
-_DROPPED_BITS = 14
+# Means of logarithms (base 2) this close are equal. Trees of one function differ by a few units in
+# the last place, 1e-15; functions that agree to 14 digits on average can't be told apart.
+TOLERANCE = 1.5e-14
+_MAX_POINTS_OF_WEIGHTS = 4096
 
 
-@numba.njit(cache=True, nogil=True)
-def hash_rows(values):
-    """Of each row's rounded values a 64-bit hash, and a second one of 32 bits to check it by."""
+def _compiled(function: Any) -> Any:
+    try:
+        return numba.njit(function, cache=True, nogil=True)
+    except RuntimeError:  # nowhere to keep compiled code: neither the package nor the home
+        return numba.njit(function, nogil=True)
+
+
+def _weights() -> np.ndarray:
+    """By fingerprint, by what a value is (positive, negative), by point; then for zeros."""
+    return np.random.default_rng(20_250_601).uniform(0.5, 1.5, (2, 4, _MAX_POINTS_OF_WEIGHTS))
+
+
+WEIGHTS = _weights()
+
+
+@_compiled
+def _fingerprints(values, weights):
     num_rows, num_points = values.shape
-    hashes = np.empty(num_rows, dtype=np.uint64)
-    checks = np.empty(num_rows, dtype=np.uint32)
-    bits = values.view(np.uint64)
+    prints = np.empty((2, num_rows))
     for row in range(num_rows):
-        h = np.uint64(0x9E3779B97F4A7C15)
-        g = np.uint64(0xD1B54A32D192ED03)
-        for point in range(num_points):
-            rounded = _rounded(bits[row, point])
-            # Multiply and fold, as the splitmix64 generator does, so that every bit matters.
-            h = (h ^ rounded) * np.uint64(0xBF58476D1CE4E5B9)
-            h ^= h >> np.uint64(29)
-            h *= np.uint64(0x94D049BB133111EB)
-            h ^= h >> np.uint64(32)
-            g = (g ^ rounded) * np.uint64(0xFF51AFD7ED558CCD)
-            g ^= g >> np.uint64(33)
-        hashes[row] = h
-        checks[row] = np.uint32(g >> np.uint64(32))
-    return hashes, checks
+        for which in range(2):
+            total = 0.0
+            lost = 0.0  # Kahan's compensation: no rounding error grows with the points
+            for point in range(num_points):
+                value = values[row, point]
+                place = point % weights.shape[2]
+                if value > 0.0:
+                    term = weights[which, 0, place] * np.log2(value)
+                elif value < 0.0:
+                    term = weights[which, 1, place] * np.log2(-value) + weights[which, 2, place]
+                else:
+                    term = 7.0 * weights[which, 3, place]
+                term -= lost
+                grown = total + term
+                lost = (grown - total) - term
+                total = grown
+            prints[which, row] = total / num_points
+    return prints
 
 
-@numba.njit(inline="always")
-def _rounded(word):
-    if word == np.uint64(1 << 63):  # -0.0 is 0.0
-        return np.uint64(0)
-    return (word + np.uint64(1 << (_DROPPED_BITS - 1))) >> np.uint64(_DROPPED_BITS)
+def fingerprints(values: np.ndarray) -> np.ndarray:
+    """(2, rows) for values (rows, points)."""
+    found: np.ndarray = _fingerprints(np.ascontiguousarray(values), WEIGHTS)
+    return found
 
 
-def group_hashed(
-    hashes: np.ndarray, checks: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows sorted by function: `members` (row numbers), `starts` (where each group begins, and
-    the end), and the groups' hashes. Within a group rows keep their order."""
-    members = np.argsort(hashes, kind="stable")
-    ordered = hashes[members]
-    is_first = np.ones(len(ordered), dtype=bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.append(np.flatnonzero(is_first), len(ordered))
-    if checks is not None:
-        check = checks[members]
-        if (check[1:] != check[:-1])[~is_first[1:]].any():
-            raise RuntimeError("two different functions have the same 64-bit hash")
-    return members, starts, ordered[is_first]
+@_compiled
+def _starts(prints, members, tolerance):
+    """Where, in sorted order, a row is another function than the first row of its group."""
+    is_first = np.ones(len(members), dtype=np.bool_)
+    head = 0
+    for place in range(1, len(members)):
+        row, leader = members[place], members[head]
+        if (
+            abs(prints[0, row] - prints[0, leader]) <= tolerance
+            and abs(prints[1, row] - prints[1, leader]) <= tolerance
+        ):
+            is_first[place] = False
+        else:
+            head = place
+    return is_first
+
+
+def group(prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows sorted by function: `members` (row numbers) and `starts` (where each group begins, and
+    the end). Within a group, rows with equal fingerprints keep their order."""
+    members = np.argsort(prints[0], kind="stable")
+    is_first = _starts(prints, members, TOLERANCE)
+    return members, np.append(np.flatnonzero(is_first), len(members))

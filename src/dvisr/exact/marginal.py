@@ -19,6 +19,8 @@ MAX_DIMENSIONS = 3
 TOLERANCE = 1e-9
 MAX_NODES = {1: 500_000, 2: 2_000_000, 3: 6_000_000}  # by dimension, for an effort of 1
 _PANELS = {1: 24, 2: 10, 3: 4}
+_EXPLORED = {1: 9, 2: 5, 3: 3}  # halvings of regions where the tree is undefined
+_LARGEST = 1e150  # residuals beyond this can't be squared, and have likelihood zero all the same
 _TAIL = 36.0  # what lies outside the box is at most exp(-36) of the integral
 
 
@@ -53,24 +55,43 @@ def log_marginal(
 ) -> LogMarginal:
     """-inf for a tree that is undefined wherever its constants are. `effort` multiplies the nodes
     that a quadrature may use."""
+    with np.errstate(all="ignore"):  # what overflows or is undefined is told by flags
+        return _log_marginal(expression, X, likelihood, prior, effort)
+
+
+def _log_marginal(
+    expression: Expression,
+    X: np.ndarray,
+    likelihood: AbstractLikelihood,
+    prior: AbstractConstantPrior,
+    effort: int,
+) -> LogMarginal:
     if expression.num_constants == 0:
         values, is_defined = evaluate(expression, X)
         if not is_defined.all():
             return LogMarginal(-math.inf)
         values = np.broadcast_to(values, (len(X),))
         return LogMarginal(float(likelihood.log_prob(np, values)))
-    plan = _plan(expression, likelihood, prior)
+    plan = check_dimensions(expression, likelihood, prior)
     if plan.num_dimensions == 0:
         return _closed_form(expression, X, likelihood, prior)
+    problem = _Problem(expression, X, likelihood, prior, plan, effort)
+    found = problem.solve()
+    return LogMarginal(found.log_integral, found.log_error, "quadrature")
+
+
+def check_dimensions(
+    expression: Expression, likelihood: AbstractLikelihood, prior: AbstractConstantPrior
+) -> _Plan:
+    """How a tree would be integrated; `TooManyConstants` if it can't be."""
+    plan = _plan(expression, likelihood, prior)
     if plan.num_dimensions > MAX_DIMENSIONS:
         raise TooManyConstants(
             f"{expression} needs an integral of {plan.num_dimensions} dimensions, and up to "
             f"{MAX_DIMENSIONS} can be done to a known error: lower the maximum number of "
             f"constants or of tokens"
         )
-    problem = _Problem(expression, X, likelihood, prior, plan, effort)
-    found = problem.solve()
-    return LogMarginal(found.log_integral, found.log_error, "quadrature")
+    return plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,24 +146,21 @@ def _ridge(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standardise residuals and slopes, then integrate the constants out."""
     with np.errstate(over="ignore"):
-        offset = form.offset
-        for slope in form.slopes.values():
-            offset = offset + slope * prior.mean
-        residuals = _bounded(likelihood.whitened(np, offset) / noise_factor)
-    num_nodes = max(len(residuals), *(len(slope) for slope in form.slopes.values()))
-    residuals = np.broadcast_to(residuals, (num_nodes, num_points))
-    scale = likelihood.scale * noise_factor
-    with np.errstate(over="ignore"):
-        slopes = [_bounded(slope * prior.std / scale) for slope in form.slopes.values()]
-    shape = (num_nodes, num_points)
-    return ridge(residuals, np.stack([np.broadcast_to(slope, shape) for slope in slopes], -1))
+        residuals = _clipped(likelihood.whitened(np, form.offset) / noise_factor, 1e300)
+        scale = likelihood.scale * noise_factor
+        slopes = [_clipped(slope * prior.std / scale, 1e300) for slope in form.slopes.values()]
+        shape = (max(len(residuals), *(len(slope) for slope in slopes)), num_points)
+        vectors, half_log_det = ridge(
+            np.broadcast_to(residuals, shape),
+            np.stack([np.broadcast_to(slope, shape) for slope in slopes], axis=-1),
+            np.full(len(slopes), prior.mean / prior.std),
+        )
+    return _clipped(vectors, _LARGEST), half_log_det
 
 
-def _bounded(values: np.ndarray) -> np.ndarray:
-    """Residuals and slopes of any size, as far as they can still be squared: what lies beyond has
-    likelihood zero all the same."""
-    bounded: np.ndarray = np.clip(values, -1e150, 1e150)
-    return bounded
+def _clipped(values: np.ndarray, most: float) -> np.ndarray:
+    clipped: np.ndarray = np.clip(values, -most, most)
+    return clipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,10 +200,11 @@ class _Problem:
             high.append(b)
         dims = self.plan.num_dimensions
         return integrate(
-            Integrand(self._evaluate, self._of_squares, len(self.X) + len(self.plan.closed)),
+            Integrand(self._evaluate, self._of_squares, len(self.X), self._width),
             np.array(low),
             np.array(high),
             panels=_PANELS[dims],
+            explored=_EXPLORED[dims],
             tolerance=TOLERANCE,
             max_nodes=self.effort * MAX_NODES[dims],
         )
@@ -201,20 +220,32 @@ class _Problem:
         likelihood = self.likelihood
         assert isinstance(likelihood, InferredNoise)
         power = len(self.X) + 2.0 * likelihood.shape
-        at_rest = likelihood.whitened(np, np.zeros(len(self.X)))
-        squares = float(np.dot(at_rest, at_rest)) + self._squares_at_centre
         low = 0.5 * math.log(2.0 * likelihood.rate / power) - 3.0
-        high = 0.5 * math.log((2.0 * likelihood.rate + squares) / power) + 45.0 / power + 3.0
-        return low, high
+        squares = 2.0 * likelihood.rate + self._least_squares
+        return low, 0.5 * math.log(squares / power) + 45.0 / power + 3.0
 
     @functools.cached_property
-    def _squares_at_centre(self) -> float:
-        centre = [np.full((1, 1), self.prior.centre)] * self.expression.num_constants
-        values, is_defined = evaluate(self.expression, self.X, centre)
-        if not is_defined.all():
-            return 0.0
-        residuals = self.likelihood.whitened(np, values)
-        return float((residuals * residuals).sum())
+    def _least_squares(self) -> float:
+        """The least sum of squares among a few hundred constants spread over the prior: the best
+        one is not larger, so neither is the noise that goes with it."""
+        reach = math.asinh(self.prior.radius(60.0) / self.prior.scale)
+        axes = [np.linspace(-reach, reach, 201 if len(self.plan.numeric) == 1 else 21)]
+        grid = np.meshgrid(*axes * len(self.plan.numeric), indexing="ij")
+        nodes = [axis.reshape(-1) for axis in grid] or [np.zeros(1)]
+        nodes = [*nodes[: len(self.plan.numeric)], np.zeros(len(nodes[0]))]
+        vectors, log_weight = self._evaluate(np.stack(nodes, axis=1))
+        squares = np.einsum("np,np->n", vectors, vectors)[np.isfinite(log_weight)]
+        return float(squares.min()) if len(squares) else float(np.square(self.likelihood.y).sum())
+
+    def _width(self, distance: np.ndarray) -> np.ndarray:
+        """How wide a peak of the likelihood is, in units of residuals, that far from a perfect
+        fit."""
+        likelihood = self.likelihood
+        if self.plan.with_noise or not isinstance(likelihood, InferredNoise):
+            return np.ones_like(distance)
+        freedom = 2.0 * likelihood.shape + len(self.X)
+        width: np.ndarray = np.sqrt((2.0 * likelihood.rate + distance * distance) / freedom)
+        return width
 
     def _evaluate(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes are asinh of the constants in units of the prior's scale (which reaches far and
@@ -238,7 +269,8 @@ class _Problem:
         if not self.plan.closed:
             with np.errstate(over="ignore"):
                 residuals = self.likelihood.whitened(np, np.broadcast_to(form.offset, shape))
-            return np.where(is_defined[:, None], _bounded(residuals), 0.0), log_weight
+            residuals = np.where(is_defined[:, None], residuals, 0.0)
+            return _clipped(residuals, _LARGEST), log_weight
         vectors, half_log_det = self._ridge(form, is_defined, factor)
         return vectors, log_weight - half_log_det
 

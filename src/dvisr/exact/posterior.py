@@ -15,7 +15,7 @@ from dvisr.counting import count_trees
 from dvisr.exact.derivations import Derivations
 from dvisr.exact.enumeration import enumerate_trees
 from dvisr.exact.functions import FunctionTable, Progress
-from dvisr.exact.grouping import group_hashed
+from dvisr.exact.grouping import group
 from dvisr.exact.marginal import TOLERANCE, LogMarginal, log_marginal
 from dvisr.expression import Expression, canonical_form
 from dvisr.likelihood import AbstractLikelihood
@@ -25,6 +25,7 @@ MAX_TREES_WITH_CONSTANTS = 500_000
 MAX_ERROR = 1e-4  # of the log evidence; beyond it the answer is refused
 GOOD_ERROR = 1e-8  # of the log evidence; short of it, the integrals at fault are tried again
 SECOND_EFFORT = 20
+_MOST_TIES = 20  # trees of equal probability that are looked at for each one shown
 _FIRST_PASS = 0.5  # of the time, for all that is known beforehand
 
 
@@ -158,19 +159,20 @@ class FunctionRanking(AbstractRanking):
             lambda values: np.asarray(problem.likelihood.log_prob(np, values)),
             progress,
         )
-        blocks, entries, log_joint, log_likelihood, hashes = [], [], [], [], []
+        blocks, entries, log_joint, log_likelihood, prints = [], [], [], [], []
         for number, block in self._table.trees():
             with np.errstate(divide="ignore"):
                 weights = np.log(block.weights)
             log_likelihood.append(block.scores)
             log_joint.append(block.scores + weights + prior.log_size[block.size])
-            hashes.append(block.hashes)
+            prints.append(block.prints)
             blocks.append(np.full(len(block.scores), number, dtype=np.int32))
             entries.append(np.arange(len(block.scores), dtype=np.int32))
         self._blocks, self._entries = _joined(blocks), _joined(entries)
         self._log_joint, self._log_likelihood = _joined(log_joint), _joined(log_likelihood)
-        self._members, self._starts, distinct = group_hashed(_joined(hashes).astype(np.uint64))
-        self.num_functions = len(distinct)
+        together = np.concatenate(prints, axis=1) if prints else np.empty((2, 0))
+        self._members, self._starts = group(together)
+        self.num_functions = len(self._starts) - 1
         self.log_evidence = _log_sum(self._log_joint)
         self.log_evidence_error = 0.0
 
@@ -182,11 +184,17 @@ class FunctionRanking(AbstractRanking):
             here = self._blocks == number
             bounds[here] = derivations.heaviest(number) + prior.log_size[block.size]
         bounds += self._log_likelihood
+        bounds = np.round(bounds, 9)  # equal up to rounding is equal
+        sizes = np.array([block.size for block in self._table.blocks])[self._blocks]
         rows: list[TreeRow] = []
-        for place in _descending(bounds):
-            rows.sort(key=_row_order)
-            # Trees of one group share its likelihood up to rounding, so leave room for that.
-            if len(rows) >= count and bounds[place] < rows[count - 1].log_joint - 1e-9:
+        order = np.lexsort((sizes, -bounds))
+        for looked_at, place in enumerate(order):
+            if len(rows) >= count:
+                last = order[looked_at - 1]
+                is_worse = (bounds[place], -sizes[place]) < (bounds[last], -sizes[last])
+                if is_worse or len(rows) >= _MOST_TIES * count:
+                    break
+            if np.isneginf(bounds[place]):
                 break
             found = derivations.of_entry(int(self._blocks[place]), int(self._entries[place]))
             rows += [self._row(tokens) for _, tokens in found]
@@ -196,8 +204,10 @@ class FunctionRanking(AbstractRanking):
         groups = np.logaddexp.reduceat(self._log_joint[self._members], self._starts[:-1])
         derivations = Derivations(self._table, self._problem.tree_prior.log_token, 1)
         rows = []
-        for group in _descending(groups)[:count]:
-            places = self._members[self._starts[group] : self._starts[group + 1]]
+        for number in _descending(groups)[:count]:
+            if np.isneginf(groups[number]):
+                break
+            places = self._members[self._starts[number] : self._starts[number + 1]]
             trees = [
                 derivations.of_entry(int(self._blocks[p]), int(self._entries[p]))[0][1]
                 for p in places
@@ -206,7 +216,7 @@ class FunctionRanking(AbstractRanking):
             num_trees = sum(
                 int(self._table.blocks[self._blocks[p]].counts[self._entries[p]]) for p in places
             )
-            rows.append(FunctionRow(best.expression, float(groups[group]), num_trees))
+            rows.append(FunctionRow(best.expression, float(groups[number]), num_trees))
         return rows
 
     def _row(self, tokens: tuple[int, ...]) -> TreeRow:
@@ -288,18 +298,22 @@ class TreeRanking(AbstractRanking):
         rows = [
             TreeRow(self._expressions[i], float(self._log_joint[i]))
             for i in np.flatnonzero(self._log_joint >= _threshold(self._log_joint, count))
+            if np.isfinite(self._log_joint[i])
         ]
         return sorted(rows, key=_row_order)[:count]
 
     def functions(self, count: int) -> list[FunctionRow]:
-        members, starts, _ = group_hashed(self._form.astype(np.uint64))
+        members = np.argsort(self._form, kind="stable")
+        starts = np.append(np.unique(self._form[members], return_index=True)[1], len(members))
         groups = np.logaddexp.reduceat(self._log_joint[members], starts[:-1])
         rows = []
-        for group in _descending(groups)[:count]:
-            places = members[starts[group] : starts[group + 1]]
+        for number in _descending(groups)[:count]:
+            if np.isneginf(groups[number]):
+                break
+            places = members[starts[number] : starts[number + 1]]
             trees = [TreeRow(self._expressions[p], float(self._log_joint[p])) for p in places]
             best = min(trees, key=_row_order)
-            rows.append(FunctionRow(best.expression, float(groups[group]), len(places)))
+            rows.append(FunctionRow(best.expression, float(groups[number]), len(places)))
         return rows
 
 
@@ -308,7 +322,9 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _log_sum(values: np.ndarray) -> float:
-    return float(np.logaddexp.reduce(values)) if len(values) else -math.inf
+    """Summed in pairs: one by one, millions of rounding errors would add up."""
+    top = float(values.max()) if len(values) else -math.inf
+    return top + math.log(np.exp(values - top).sum()) if math.isfinite(top) else top
 
 
 def _threshold(values: np.ndarray, count: int) -> float:

@@ -10,6 +10,7 @@ themselves look; and only then is the usual error estimate, Gauss against Kronro
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -55,8 +56,8 @@ NODES = np.concatenate([-_HALF_NODES, _HALF_NODES[-2::-1]])
 KRONROD = np.concatenate([_HALF_KRONROD, _HALF_KRONROD[-2::-1]])
 GAUSS = np.concatenate([_HALF_GAUSS, _HALF_GAUSS[-2::-1]])
 
-# Residuals of neighbouring nodes further apart than this may hide a peak between them; nearer, a
-# peak lifts one of the two nodes to exp(-(6 / 2)^2 / 2) = 1 % of its height or more, and shows.
+# Residuals of neighbouring nodes further apart than this many widths of a peak may hide one between
+# them; nearer, a peak lifts one of the two to exp(-(6 / 2)^2 / 2) = 1 % of its height or more.
 _FAR = 6.0
 # Between two nodes the residuals are taken to stay within this share of their distance from the
 # straight line that joins them.
@@ -72,6 +73,7 @@ class Integrand:
     evaluate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     of_squares: Callable[[np.ndarray], np.ndarray]  # decreasing
     num_residuals: int
+    width: Callable[[np.ndarray], np.ndarray]  # of a peak, in residuals, by distance from a fit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +92,7 @@ class _Regions:
     log_error: np.ndarray
     log_hidden: np.ndarray  # the most that a peak between nodes could hold; -inf if resolved
     axis: np.ndarray  # where to split
+    has_gap: np.ndarray  # bool: neighbouring nodes are undefined, and a window may lie between
 
     def take(self, which: np.ndarray) -> _Regions:
         return _Regions(*(getattr(self, f.name)[which] for f in dataclasses.fields(self)))
@@ -106,6 +109,7 @@ def integrate(
     high: np.ndarray,
     *,
     panels: int,
+    explored: int,
     tolerance: float,
     max_nodes: int,
 ) -> Quadrature:
@@ -113,7 +117,9 @@ def integrate(
     once, until the error is below `tolerance` of the integral or the nodes run out.
 
     The errors of regions are taken to be independent, so their squares are summed; what may be
-    hidden is summed as it is.
+    hidden is summed as it is. Where neighbouring nodes are undefined nothing is known of what lies
+    between them; such regions are halved `explored` times in any case, to find narrow windows of
+    the domain.
     """
     edges = [np.linspace(a, b, panels + 1) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*edges, indexing="ij"), axis=-1)
@@ -124,20 +130,23 @@ def integrate(
     )
     nodes_each = len(NODES) ** len(low)
     num_nodes = len(regions.low) * nodes_each
-    while True:
+    for turn in itertools.count():
         total = float(np.logaddexp.reduce(regions.log_integral))
         hidden = float(np.logaddexp.reduce(regions.log_hidden))
         error = float(np.logaddexp(0.5 * np.logaddexp.reduce(2.0 * regions.log_error), hidden))
         goal = total + np.log(tolerance)
-        converged = bool(error <= goal or np.isneginf(error))
+        explores = regions.has_gap & (turn < explored)
+        converged = bool((error <= goal or np.isneginf(error)) and not explores.any())
         split = regions.log_error > goal - 0.5 * np.log(4.0 * len(regions.low))
         split |= regions.log_hidden > goal - np.log(4.0 * len(regions.low))
-        cost = 2 * int(split.sum()) * nodes_each
+        cost = 2 * int(split.sum()) * nodes_each  # exploring is not charged for
+        split |= explores
         if converged or num_nodes + cost > max_nodes:
             return Quadrature(total, error, converged, num_nodes)
         num_nodes += cost
         halves = _halved(regions.take(split))
         regions = _Regions.joined([regions.take(~split), _evaluated(integrand, *halves)])
+    raise AssertionError("unreachable")
 
 
 def _halved(regions: _Regions) -> tuple[np.ndarray, np.ndarray]:
@@ -195,6 +204,8 @@ def _evaluated_at_once(integrand: Integrand, low: np.ndarray, high: np.ndarray) 
     axis = np.where(
         np.isneginf(log_hidden), differences.argmax(axis=1), np.stack(steps, axis=1).argmax(axis=1)
     )
+    is_flat = ~np.isfinite(top)  # undefined everywhere: the longest side
+    axis = np.where(is_flat, half.argmax(axis=1), axis)
     with np.errstate(divide="ignore"):
         return _Regions(
             low,
@@ -203,7 +214,18 @@ def _evaluated_at_once(integrand: Integrand, low: np.ndarray, high: np.ndarray) 
             np.log(errors.sum(axis=1)) + top + log_volume,
             log_hidden + log_volume,
             axis,
+            _has_gap(undefined),
         )
+
+
+def _has_gap(undefined: np.ndarray) -> np.ndarray:
+    """Whether two neighbouring nodes of a region are both undefined, along any axis."""
+    found = np.zeros(len(undefined), dtype=bool)
+    for place in range(1, undefined.ndim):
+        before, after = _along(place, slice(None, -1)), _along(place, slice(1, None))
+        both = undefined[before] & undefined[after]
+        found |= both.reshape(len(both), -1).any(axis=1)
+    return found
 
 
 def _sharpened(f: np.ndarray, kronrod: np.ndarray, differences: np.ndarray) -> np.ndarray:
@@ -238,13 +260,14 @@ def _hidden(
     along = np.einsum("...p,...p->...", start, step)
     distance = np.sqrt(length2)
     # Nodes at the edge of the domain, one defined and one not, are left to the error estimate.
-    is_open = np.isfinite(log_weight[before]) & np.isfinite(log_weight[after]) & (distance > _FAR)
+    is_open = np.isfinite(log_weight[before]) & np.isfinite(log_weight[after])
     with np.errstate(divide="ignore", invalid="ignore"):
         # The nearest that the straight line between the two comes to a perfect fit.
         share = np.clip(-along / length2, 0.0, 1.0)
         nearest2 = squares[before] + share * (2.0 * along + share * length2)
-        closest = np.sqrt(np.maximum(nearest2, 0.0)) - _BEND * distance
-        height = integrand.of_squares(np.maximum(closest, 0.0) ** 2)
+        closest = np.maximum(np.sqrt(np.maximum(nearest2, 0.0)) - _BEND * distance, 0.0)
+        is_open &= distance > _FAR * integrand.width(closest)
+        height = integrand.of_squares(closest**2)
         height = height + np.maximum(log_weight[before], log_weight[after])
         height = np.where(is_open, height, -np.inf)
         top = height.reshape(len(height), -1).max(axis=1)

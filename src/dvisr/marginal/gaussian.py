@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 
-def ridge(residuals: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Integrate standard Normal constants out of standard Normal noise.
+def ridge(
+    residuals: np.ndarray, slopes: np.ndarray, means: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Integrate Normal constants of standard deviation 1 out of standard Normal noise.
 
-    For r = A z + noise with z and the noise standard Normal, log p(r) is, up to the constant of
-    the noise, -|v|^2 / 2 - log det(I + A'A) / 2. Returned are v, the residuals that remain at the
-    most probable z followed by that z itself, and the half log determinant.
+    For r = A z + noise with z ~ Normal(means, 1), log p(r) is, up to the constant of the noise,
+    -|v|^2 / 2 - log det(I + A'A) / 2. Returned are the vector v, the residuals as far as no z
+    explains them, and the half log determinant.
 
-    `residuals` is (..., points), `slopes` (..., points, constants). Solved by a singular value
-    decomposition: nothing is squared that could cancel.
+    `residuals` is (..., points), `slopes` (..., points, constants), `means` (constants,). By a
+    singular value decomposition, so that nothing is squared that could overflow, and with the
+    means taken off along the singular vectors, so that large ones do not cancel against r.
     """
     left, singular, right = np.linalg.svd(slopes, full_matrices=False)
     along = np.einsum("...pk,...p->...k", left, residuals)
-    # 1 + s^2 is taken as a square itself, so that it can't overflow.
     length = np.hypot(1.0, singular)
-    modes = np.einsum("...kc,...k->...c", right, along * (singular / length) / length)
-    # Along a singular vector 1 / (1 + s^2) of the residual is left; the rest is orthogonal to it.
-    remaining = residuals - np.einsum("...pk,...k->...p", left, along * (singular / length) ** 2)
-    return np.concatenate([remaining, modes], axis=-1), np.log(length).sum(axis=-1)
+    shrunk = along / length - (right @ means) * (singular / length)
+    vector = residuals + np.einsum("...pk,...k->...p", left, shrunk - along)
+    return vector, np.log(length).sum(axis=-1)
