@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
     try:
         cli.main(standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
@@ -40,13 +42,13 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # `dvisr ... | head`: nobody reads on, which is no failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OK)
 
 
 def _fail(message: str) -> None:
-    click.echo(f"dvisr: {' '.join(message.split())}", err=True)
+    click.echo(f"dvisr: {_printable(' '.join(message.split()))}", err=True)
     sys.exit(WRONG_REQUEST)
 
 
@@ -74,7 +76,10 @@ class _Noise(click.ParamType):
 def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
     if value is None:
         return None
-    return tuple(name.strip() for name in next(csv.reader([value])) if name.strip())
+    try:
+        return tuple(name.strip() for name in next(csv.reader([value])) if name.strip())
+    except csv.Error as error:
+        raise click.BadParameter(f"the list can't be read: {error}") from None
 
 
 @cli.command(short_help="The exact posterior over all small expressions.")
@@ -238,8 +243,13 @@ def _print_table(
     for rank, (expression, probability, value) in enumerate(zip(*columns, strict=True), 1):
         shown = f"{probability:.8f}" if probability >= 5e-9 else f"{probability:.2e}"
         # As `Text`, so that a column called [red] is no markup.
-        table.add_row(str(rank), Text(expression), shown, last_format.format(value))
+        table.add_row(str(rank), Text(_printable(expression)), shown, last_format.format(value))
     console.print(table)
+
+
+def _printable(text: str) -> str:
+    """Control characters, as a column's name may hold them, shown rather than obeyed."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _counts(posterior: ExactPosterior) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -33,8 +34,12 @@ PLANETS = pd.DataFrame(
 def read_table(path: str | Path) -> pd.DataFrame:
     """A CSV in UTF-8 with a header, its delimiter found by itself, or a Parquet file."""
     path = Path(path)
-    if not path.exists():
-        raise ValueError(f"there is no file {str(path)!r}: check the path")
+    try:
+        exists = path.exists()
+    except OSError:  # a name too long to be one
+        exists = False
+    if not exists:
+        raise ValueError(f"there is no file {str(path)[:100]!r}: check the path")
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is not a file: give a CSV or Parquet file")
     if path.stat().st_size > MAX_BYTES:
@@ -66,6 +71,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path.name} is empty: it needs a header and rows of numbers")
     if "\0" in text:
         raise ValueError(f"{path.name} holds NUL bytes, so it is no CSV: save it as CSV in UTF-8")
+    text = text.lstrip("\r\n")
     delimiter = _delimiter(text)
     header = [name.strip() for name in next(_rows(text, delimiter))]
     _check_header(header, path.name)
@@ -84,16 +90,29 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 
 def _parsed(text: str, delimiter: str, header: list[str], decimal: str) -> pd.DataFrame:
-    return pd.read_csv(
-        io.StringIO(text),
-        sep=delimiter,
-        decimal=decimal,
-        header=0,
-        names=header,
-        index_col=False,
-        skipinitialspace=True,
-        dtype_backend="numpy_nullable",
-    )
+    with warnings.catch_warnings():
+        # Rows longer than the header must not be cut or shifted in silence.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            table = pd.read_csv(
+                io.StringIO(text),
+                sep=delimiter,
+                decimal=decimal,
+                header=0,
+                names=header,
+                index_col=False,
+                skipinitialspace=True,
+                dtype_backend="numpy_nullable",
+            )
+        except pd.errors.ParserWarning:
+            message = f"rows have more fields than the {len(header)} names of the header"
+            raise ValueError(message) from None
+    for name in table.columns:
+        # Whole numbers too long for a machine integer arrive as text.
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        if table[name].dtype == "string" and bool((numbers.notna() | table[name].isna()).all()):
+            table[name] = numbers
+    return table
 
 
 def _num_numeric(table: pd.DataFrame) -> int:

@@ -107,7 +107,10 @@ def make_likelihood(
         shape = 0.5 * NOISE_PRIOR_OBSERVATIONS
         # y is measured in units of `size`, so that no square of it over- or underflows.
         return InferredNoise(y, bars * size, shape, shape)
-    value = float(noise)
+    try:
+        value = float(noise)
+    except (TypeError, ValueError):
+        value = math.nan
     if not (math.isfinite(value) and value > 0.0):
         raise ValueError(f"noise must be a number above 0 or 'infer', not {noise!r}")
     return GaussianNoise(y, bars * value)

@@ -82,7 +82,7 @@ def _columns(X: Any, names: Sequence[str] | None) -> tuple[list[str], list[np.nd
 def _one_column(values: Any, name: str) -> np.ndarray:
     if hasattr(values, "columns") and len(values.columns) == 1:
         values = values[values.columns[0]]
-    array = np.asarray(values)
+    array = values if np.ma.isMaskedArray(values) else np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -92,6 +92,9 @@ def _one_column(values: Any, name: str) -> np.ndarray:
 
 def as_numbers(values: Any, what: str) -> np.ndarray:
     """One column as finite float64, or a `ValueError` that names it."""
+    if np.ma.is_masked(values):
+        row = int(np.flatnonzero(np.ma.getmaskarray(values))[0]) + 1
+        raise ValueError(f"{what} has a missing value in row {row}: remove that row")
     array = np.asarray(values)
     if array.dtype.kind in "Mm":
         raise ValueError(f"{what} holds dates or times: turn them into numbers first")

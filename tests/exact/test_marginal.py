@@ -263,9 +263,9 @@ def test_too_many_dimensions_are_refused() -> None:
 def test_an_integral_that_is_not_known_well_enough_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from dvisr.exact import marginal, posterior
+    from dvisr.exact import by_tree, marginal
 
-    monkeypatch.setattr(posterior, "SECOND_EFFORT", 1)
+    monkeypatch.setattr(by_tree, "SECOND_EFFORT", 1)
     monkeypatch.setattr(marginal, "MAX_NODES", {1: 500_000, 2: 40_000, 3: 40_000})
     with pytest.raises(CannotPromise, match="known only to within"):
         exact_posterior(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 from dvisr.constraints.budget import Budget, SubtreeCosts, build_budget, subtree_costs
 from dvisr.constraints.presets import Constraints, rules_of
 from dvisr.constraints.rules import (
     CountRule,
+    MaxDepth,
     Rule,
     ScopeRule,
     check_names,
@@ -29,7 +32,7 @@ class Grammar:
     def __init__(
         self, library: Library, max_tokens: int, constraints: Constraints = "none"
     ) -> None:
-        if isinstance(max_tokens, bool) or int(max_tokens) != max_tokens:
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, (int, np.integer)):
             raise ValueError(f"max_tokens must be a whole number, not {max_tokens!r}")
         if not 1 <= max_tokens <= LARGEST_MAX_TOKENS:
             raise ValueError(
@@ -62,7 +65,16 @@ class Grammar:
 def _build(
     library: Library, max_tokens: int, rules: Sequence[Rule]
 ) -> tuple[Scopes, Budget, SubtreeCosts]:
-    scopes = build_scopes(library, [rule for rule in rules if isinstance(rule, ScopeRule)])
+    # No tree is deeper than it has tokens: such a bound would only cost states.
+    scopes = build_scopes(
+        library,
+        [
+            rule
+            for rule in rules
+            if isinstance(rule, ScopeRule)
+            and not (isinstance(rule, MaxDepth) and rule.depth >= max_tokens - 1)
+        ],
+    )
     budget = build_budget(library, [r for r in rules if isinstance(r, CountRule)], max_tokens)
     return scopes, budget, subtree_costs(scopes, budget)
 

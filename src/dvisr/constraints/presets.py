@@ -85,6 +85,8 @@ def rules_of(constraints: Constraints, library: Library) -> tuple[Rule, ...]:
         constraints = [part for part in constraints.split(",") if part.strip()]
     elif isinstance(constraints, (ScopeRule, CountRule)):
         constraints = [constraints]
+    if not isinstance(constraints, Iterable):
+        raise ValueError(f"constraints must be names or rules, not {constraints!r}")
     rules: list[Rule] = []
     for entry in constraints:
         if isinstance(entry, (ScopeRule, CountRule)):

@@ -16,6 +16,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from dvisr.library import Kind, Library, Token
@@ -54,20 +55,30 @@ def _evaluate_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
     values, is_defined = _raw_evaluate(library, tokens, constants, X)
     values_dot = jnp.zeros_like(values)
     if constants_dot is not None:
-
-        def along(direction: Array) -> Array:
-            by_constants: Array = jax.jvp(
-                lambda c: _raw_evaluate(library, tokens, c, X)[0], (constants,), (direction,)
-            )[1]
-            return by_constants
-
-        jacobian = jax.vmap(along)(jnp.eye(constants.shape[0], dtype=constants.dtype))
-        jacobian = jnp.where(is_defined[None, :], jnp.nan_to_num(jacobian, nan=0.0), 0.0)
-        values_dot = values_dot + constants_dot @ jacobian
+        by_constants = jax.vmap(
+            lambda step: _slopes(
+                lambda c: _raw_evaluate(library, tokens, c, X)[0], constants, step, is_defined
+            )
+        )(jnp.eye(constants.shape[0], dtype=constants.dtype))
+        values_dot = values_dot + constants_dot @ by_constants
     if X_dot is not None:
-        _, by_x = jax.jvp(lambda x: _raw_evaluate(library, tokens, constants, x)[0], (X,), (X_dot,))
-        values_dot = values_dot + jnp.where(is_defined, jnp.nan_to_num(by_x, nan=0.0), 0.0)
+        # A point's value depends on its own row alone, so one pass a column gives all slopes.
+        for column in range(X.shape[1]):
+            by_column = _slopes(
+                lambda x: _raw_evaluate(library, tokens, constants, x)[0],
+                X,
+                jnp.zeros_like(X).at[:, column].set(1.0),
+                is_defined,
+            )
+            values_dot = values_dot + by_column * X_dot[:, column]
     return (values, is_defined), (values_dot, None)
+
+
+def _slopes(function: Any, at: Array, direction: Array, is_defined: Array) -> Array:
+    """Derivatives along a direction, bounded so that sums of them stay finite."""
+    slopes = jax.jvp(function, (at,), (direction,))[1]
+    most = float(np.finfo(slopes.dtype).max) ** 0.5
+    return jnp.where(is_defined, jnp.clip(jnp.nan_to_num(slopes, nan=0.0), -most, most), 0.0)
 
 
 def _raw_evaluate(

@@ -15,7 +15,10 @@ def apply_operator(token: Token, operands: Sequence[np.ndarray]) -> tuple[np.nda
     """One operator on NumPy arrays: values, and where they are defined."""
     assert token.function is not None
     with np.errstate(all="ignore"):
-        values = token.function(np, *operands)
+        # A function may return a plain number, where it does not depend on its operand.
+        values = np.asarray(token.function(np, *operands), dtype=np.float64)
+        shape = np.broadcast_shapes(values.shape, *(np.shape(operand) for operand in operands))
+        values = np.broadcast_to(values, shape)
         is_defined = np.isfinite(values)
         if token.is_defined is not None:
             is_defined = is_defined & token.is_defined(np, *operands)

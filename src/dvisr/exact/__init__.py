@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,8 @@ from dvisr.constraints import Constraints, Grammar
 from dvisr.exact.enumeration import enumerate_trees
 from dvisr.exact.functions import Progress, TooManyFunctions
 from dvisr.exact.marginal import LogMarginal, TooManyConstants, log_marginal
-from dvisr.exact.posterior import CannotPromise, ExactPosterior, Problem, solve
+from dvisr.exact.posterior import ExactPosterior, solve
+from dvisr.exact.ranking import CannotPromise, Problem
 from dvisr.library import Library, Token
 from dvisr.likelihood import make_likelihood
 from dvisr.prior import TreePrior
@@ -47,6 +50,7 @@ def exact_posterior(
     constant_prior: AbstractConstantPrior | None = None,
     feature_names: Sequence[str] | None = None,
     progress: Progress | None = None,
+    **unknown: Any,
 ) -> ExactPosterior:
     """The exact posterior over every expression of up to `max_tokens` tokens.
 
@@ -62,6 +66,10 @@ def exact_posterior(
 
     A request whose answer can't be had to a known error is refused with a `ValueError`.
     """
+    if unknown:
+        raise TypeError(_unknown_parameter(next(iter(unknown))))
+    if constant_prior is not None and not isinstance(constant_prior, AbstractConstantPrior):
+        raise ValueError(f"constant_prior must be a distribution, not {constant_prior!r}")
     data = Dataset.create(X, y, y_err, feature_names)
     library = Library.create(operators, data.feature_names, constants=constants)
     grammar = Grammar(library, max_tokens, constraints)
@@ -73,3 +81,10 @@ def exact_posterior(
         constant_prior=constant_prior or Normal(constant_prior_mean, constant_prior_std),
     )
     return solve(problem, progress or (lambda fraction: None))
+
+
+def _unknown_parameter(name: str) -> str:
+    known = list(inspect.signature(exact_posterior).parameters)[:-1]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known)}"
+    return f"exact_posterior has no parameter {name!r}: {hint}"

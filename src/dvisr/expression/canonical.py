@@ -3,6 +3,7 @@
 It knows commutativity, associativity and signs, and nothing else. Every constant of the tree is
 still there: (x * c) * c is not x * c, because two constants have another marginal likelihood than
 one. What a tree needs to be defined is kept too: 1 / (1 / x) is not x, which is defined at zero.
+Regrouping can make a product overflow or not; that apart, trees of one form are defined together.
 For what is easiest to read, see `simplified`; no number ever depends on that one.
 
 Signs move outwards through sums, products and odd functions, and vanish in even ones. Where the
@@ -17,6 +18,8 @@ from collections.abc import Iterable
 
 from dvisr.expression.tree import Expression, fold
 from dvisr.library import Kind, Token
+
+_MOST_FACTORS = 64  # of a power that is written out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,14 +138,14 @@ def _inverted(operand: _Form) -> _Form:
 def _whole_power(operand: _Form, exponent: int) -> _Form:
     # A power of something that holds a constant has that constant once; a product would have it
     # twice, as two constants.
-    if not operand.has_constant:
+    if not operand.has_constant and len(operand.as_factors()) * exponent <= _MOST_FACTORS:
         return _product([operand] * exponent)
     is_even = exponent == 2
     return _Form(
         key=f"{'square' if is_even else 'cube'}({operand.key})",
         sign=1 if is_even else operand.sign,
         is_free=operand.is_free and not is_even,
-        has_constant=True,
+        has_constant=operand.has_constant,
     )
 
 

@@ -45,7 +45,9 @@ def infix(expression: Expression, *, digits: int = 6) -> str:
 
 
 def _number(text: str) -> _Text:
-    return text, SIGN if text.startswith("-") else ATOM
+    if text.startswith("-"):
+        return text, SIGN
+    return text, PRODUCT if r"\cdot" in text else ATOM
 
 
 def _negated(expression: Expression, operand: _Text) -> str:
@@ -86,7 +88,9 @@ def latex(expression: Expression, *, digits: int = 6) -> str:
         template = token.latex or rf"\operatorname{{{token.name.replace('_', chr(92) + '_')}}}" + (
             r"\left(#1\right)" if token.arity == 1 else r"\left(#1, #2\right)"
         )
-        return _filled(template, [text for text, _ in operands]), ATOM
+        # A fraction or a power needs brackets as the base of a power, and nowhere else.
+        is_atom = token.name not in ("/", "inv", "square", "cube")
+        return _filled(template, [text for text, _ in operands]), ATOM if is_atom else POWER
 
     return fold(expression, combine)[0]
 

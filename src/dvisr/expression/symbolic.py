@@ -11,7 +11,11 @@ import numpy as np
 from dvisr.expression.tree import Expression, fold
 from dvisr.library import Kind, Token
 
-_Node = tuple[Any, float | None]  # the SymPy expression, and its value where it is a number
+# The SymPy expression, its value where it is a number, and how high its powers are.
+_Node = tuple[Any, float | None, float]
+
+# SymPy works out 2 ** 10 ** 15 digit by digit; powers beyond this are left as they are written.
+_HIGHEST_POWER = 1000.0
 
 
 def to_sympy(expression: Expression) -> Any:
@@ -26,30 +30,39 @@ def to_sympy(expression: Expression) -> Any:
     def combine(token: Token, index: int, operands: list[_Node]) -> _Node:
         if token.kind is Kind.CONSTANT:
             if expression.constants is None:
-                return sympy.Symbol(pattern.format(index), real=True), None
-            return sympy.Float(expression.constants[index], 17), None
+                return sympy.Symbol(pattern.format(index), real=True), None, 1.0
+            return sympy.Float(expression.constants[index], 17), None, 1.0
         if token.kind is Kind.VARIABLE:
-            return sympy.Symbol(token.column_name, real=True), None
+            return sympy.Symbol(token.column_name, real=True), None, 1.0
         if token.kind is Kind.LITERAL:
-            return (sympy.pi if token.name == "pi" else _number(sympy, token.value)), token.value
+            formula = sympy.pi if token.name == "pi" else _number(sympy, token.value)
+            return formula, token.value, 1.0
         return _operation(sympy, token, operands)
 
     return fold(expression, combine)[0]
 
 
 def _operation(sympy: Any, token: Token, operands: list[_Node]) -> _Node:
-    values = [value for _, value in operands if value is not None]
+    values = [value for _, value, _ in operands if value is not None]
     if len(values) == token.arity:
-        # An operation on plain numbers is worked out in floating point, as `evaluate` does: left
-        # to SymPy, 9^9^9^9 would be worked out digit by digit.
+        # An operation on plain numbers is worked out in floating point, as `evaluate` does.
         assert token.function is not None
         with np.errstate(all="ignore"):
             value = float(token.function(np, *(np.float64(v) for v in values)))
-        return _number(sympy, value), value
-    parts = [part for part, _ in operands]
-    if token.sympy is not None:
-        return token.sympy(sympy, *parts), None
-    return sympy.Function(token.name)(*parts), None
+        return _number(sympy, value), value, 1.0
+    parts = [part for part, _, _ in operands]
+    power = max(power for _, _, power in operands)
+    exponent = {"square": 2.0, "cube": 3.0}.get(token.name, 1.0)
+    if token.name == "^":
+        exponent = operands[1][1] if operands[1][1] is not None else 1.0
+    power *= max(1.0, abs(exponent))
+    if exponent != 1.0 and not power <= _HIGHEST_POWER:
+        formula = sympy.Pow(parts[0], _number(sympy, exponent), evaluate=False)
+    elif token.sympy is not None:
+        formula = token.sympy(sympy, *parts)
+    else:
+        formula = sympy.Function(token.name)(*parts)
+    return formula, None, power
 
 
 def _number(sympy: Any, value: float) -> Any:
@@ -86,6 +99,9 @@ def _folded(sympy: Any, formula: Any, variables: set[Any], fresh: Any) -> Any:
     if not formula.free_symbols & variables:
         return next(fresh)
     parts = [_folded(sympy, part, variables, fresh) for part in formula.args]
+    if formula.is_Pow:
+        is_high = parts[1].is_number and not abs(float(parts[1])) <= _HIGHEST_POWER
+        return sympy.Pow(*parts, evaluate=not is_high)
     if not (formula.is_Add or formula.is_Mul):
         return formula.func(*parts)
     alone = [part for part in parts if not part.free_symbols & variables]

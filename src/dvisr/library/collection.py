@@ -28,6 +28,11 @@ class Library:
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self.tokens = tuple(tokens)
+        for token in self.tokens:
+            # The parser, the printer and the canonical form go by these names.
+            is_taken = token.name in OPERATORS or token.name in (CONSTANT.name, "pi")
+            if token.kind is Kind.OPERATOR and is_taken and token is not OPERATORS.get(token.name):
+                raise ValueError(f"{token.name!r} is a name of the language: call yours otherwise")
         names = [token.name for token in self.tokens]
         for name in names:
             if names.count(name) > 1:
@@ -60,6 +65,8 @@ class Library:
         """From what a user lists: names of operators, numbers, `c`, or tokens of their own."""
         if isinstance(operators, str):
             operators = operators.split(",")
+        if not isinstance(operators, Iterable):
+            raise ValueError(f"operators must be a list of names, not {operators!r}")
         chosen: list[Token] = []
         literals: list[Token] = []
         for entry in operators:

@@ -49,6 +49,8 @@ def _is_affine(expression: Expression, fixed: frozenset[int]) -> bool:
 def _stays_affine(token: Token, depends: list[bool | None]) -> bool:
     if not any(depends):
         return True
+    if token.is_defined is not None:
+        return False  # where it is defined depends on the constants
     match token.linearity:
         case "joint":
             return True
@@ -88,20 +90,22 @@ _Part = tuple[np.ndarray, dict[int, np.ndarray]]
 
 
 def _slopes(token: Token, operands: list[_Part]) -> tuple[dict[int, np.ndarray], np.ndarray]:
-    """A constant's slope is found by applying the operator to the direction in place of the
-    operand: linear operators carry slopes as they carry values, without the other terms."""
+    """A constant's slope: what the operator makes of its direction, less what it makes of zero in
+    its place, with the other operand as it is."""
     slopes: dict[int, np.ndarray] = {}
     defined: np.ndarray = np.ones((1, 1), dtype=bool)
     for place, (_, directions) in enumerate(operands):
         for index, direction in directions.items():
-            # In a sum the other operand's value must not be carried along; in a product and in a
-            # division it is what the direction is scaled by.
-            others = [
-                direction
-                if other == place
-                else (np.zeros((1, 1)) if token.linearity == "joint" else operands[other][0])
-                for other in range(token.arity)
-            ]
-            slopes[index], inside = apply_operator(token, others)
-            defined = defined & inside
+            # In a sum the other operand does not matter and is left out, so that nothing cancels;
+            # in a product and in a division it is what the direction is scaled by.
+            nothing = np.zeros((1, 1))
+            is_sum = token.linearity == "joint"
+            rest = {i: nothing if is_sum else part[0] for i, part in enumerate(operands)}
+            steps = []
+            for moved in (direction, np.zeros((1, 1))):
+                around = [moved if other == place else rest[other] for other in rest]
+                value, inside = apply_operator(token, around)
+                defined = defined & inside
+                steps.append(value)
+            slopes[index] = steps[0] - steps[1]
     return slopes, defined
