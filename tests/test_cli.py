@@ -149,6 +149,8 @@ FILES = {
     "infinite.csv": (b"x0,y\n1,2\ninf,3\n", "column 'x0' has an infinite value in row 2"),
     "ragged.csv": (b"x0,y\n1,2\n3,4,5\n", "ragged.csv can't be read as a table"),
     "dates.csv": (b"x0,y\n2020-01-01,2\n", "column 'x0' holds text"),
+    "shifted.csv": (b"x0,y\n1,0.5,2\n2,0.7,4\n", "more fields than the 2 names"),
+    "n" * 300: (None, "there is no file"),
     "alone.csv": (b"y\n1\n2\n", "no column beside 'y'"),
     "fake.parquet": (b"not parquet", "can't be read as Parquet"),
     "folder": ("dir", "is not a file"),
@@ -180,6 +182,7 @@ def test_bad_files(tmp_path: Path, name: str) -> None:
         "\ufeffx0,y\r\n0.5,0.25\r\n1.5,2.25\r\n",
         '"x0", "y"\n0.5, 0.25\n1.5, 2.25\n',
         "x0;y\n0,5;0,25\n1,5;2,25\n",
+        "\n\nx0,y\n0.5,0.25\n1.5,2.25\n",
     ],
 )
 def test_tables_of_any_delimiter(tmp_path: Path, text: str) -> None:
@@ -254,3 +257,28 @@ def test_nothing_is_written(quadratic: str, tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     dvisr("exact", quadratic, "--target", "y", "--max-tokens", "3", cwd=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_very_long_whole_numbers(tmp_path: Path) -> None:
+    from dvisr.data import read_table
+
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n123456789012345678901234567890,1\n2,3\n")
+    assert float(read_table(path)["x"].iloc[0]) == 123456789012345678901234567890.0
+
+
+def test_a_reader_that_leaves_early_is_no_failure(quadratic: str) -> None:
+    command = f"'{sys.executable}' -c 'from dvisr.cli import main; main()' exact '{quadratic}'"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} --target y --max-tokens 12 | head -1"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("option", [["--noise", "1e-300"], ["--constant-prior-std", "1e160"]])
+def test_extreme_settings_warn_of_nothing(quadratic: str, option: list[str]) -> None:
+    done = dvisr("exact", quadratic, "--target", "y", "--constants", "--max-tokens", "3", *option)
+    assert "Warning" not in done.stderr
+    assert done.returncode in (0, 2)

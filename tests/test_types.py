@@ -140,3 +140,27 @@ def test_any_column_name(name: str) -> None:
     )
     shown = name if name.isidentifier() and name.isascii() and name != "c" else f"`{name}`"
     assert posterior.table(1)["expression"][0] == f"{shown} + {shown}"
+
+
+def test_masked_values_are_missing() -> None:
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(ValueError, match="y has a missing value in row 2"):
+        Dataset.create(np.ones((3, 1)), masked)
+    with pytest.raises(ValueError, match="column 'x0' has a missing value in row 2"):
+        Dataset.create(masked.reshape(3, 1), Y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"max_token": 3}, TypeError, "did you mean 'max_tokens'"),
+        ({"max_tokens": float("inf")}, ValueError, "max_tokens must be a whole number"),
+        ({"noise": None}, ValueError, "noise must be"),
+        ({"operators": None}, ValueError, "operators must be"),
+        ({"constraints": None}, ValueError, "constraints must be"),
+        ({"constant_prior": "normal"}, ValueError, "constant_prior must be"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        exact_posterior(np.ones((3, 1)), Y, **settings)  # type: ignore[arg-type]

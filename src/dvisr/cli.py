@@ -212,9 +212,14 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # for `main` to end on
+
+
 def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=120)
+    console = _Console(highlight=False)
+    return console if console.is_terminal else _Console(highlight=False, width=120)
 
 
 def _print(posterior: ExactPosterior, top: int) -> None:

@@ -214,3 +214,33 @@ def test_wrong_shapes_are_refused() -> None:
         evaluate_batch(LIBRARY, np.zeros((2, 3), dtype=np.int8), np.ones((2, 2)), np.zeros((2, 2)))
     with pytest.raises(ValueError, match="no values for them"):
         evaluate(parse("c", LIBRARY), np.ones((2, 2)))
+
+
+def test_gradients_by_the_data() -> None:
+    library = Library.create("+,*,sin", ["x", "y"], constants=True)
+    expression, evaluator = parse("sin(x * c) * y", library), Evaluator(library)
+    tokens, filled = arrays([expression], [[1.5]])
+    X = jnp.array([[0.3, 2.0], [-0.7, 0.5]])
+    slopes = jax.grad(
+        lambda X: evaluator(jnp.asarray(tokens[0]), jnp.asarray(filled[0]), X)[0].sum()
+    )(X)
+    x, y = np.asarray(X).T
+    expected = np.stack([1.5 * np.cos(1.5 * x) * y, np.sin(1.5 * x)], axis=1)
+    np.testing.assert_allclose(np.asarray(slopes), expected, rtol=1e-12)
+
+
+def test_sums_of_enormous_gradients_are_finite() -> None:
+    library = Library.create("*,exp", ["x"], constants=True)
+    evaluator = Evaluator(library)
+    tokens, filled = arrays([parse("exp(x * c)", library)], [[3e-8]])
+    X = jnp.array([[2.3e10], [2.3e10]])
+    total = jax.grad(lambda c: evaluator(jnp.asarray(tokens[0]), c, X)[0].sum())
+    assert np.isfinite(np.asarray(total(jnp.asarray(filled[0])))).all()
+
+
+def test_a_function_that_returns_a_plain_number() -> None:
+    one = new_operator("one", 1, lambda np, x: 1.0)
+    library = Library.create([one, "+"], ["x"])
+    values, is_defined = evaluate(parse("one(x) + x", library), np.array([[1.0], [2.0]]))
+    np.testing.assert_array_equal(values, [2.0, 3.0])
+    assert is_defined.all()

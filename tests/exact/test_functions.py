@@ -188,3 +188,42 @@ def test_progress_goes_from_nothing_to_everything() -> None:
     assert seen == sorted(seen)
     assert 0.0 < seen[0] < 0.2
     assert seen[-1] == 1.0
+
+
+def test_values_that_differ_in_the_fourteenth_digit_are_two_functions() -> None:
+    """x^4 + 1 and x^4 + 2 at x near 2000 differ by 6e-14; their sines have nothing in common."""
+    X = np.arange(1990, 2021, 3.0)[:, None]
+    y = np.sin(X[:, 0] ** 4 + 2)
+    posterior = exact_posterior(
+        X, y, operators=["+", "sin", "square", "1", "2"], max_tokens=6, noise=0.1
+    )
+    assert posterior.table(1)["expression"][0] == "sin(square(square(x0)) + 2)"
+    # A perfect fit among 11 points, at a noise of 0.1, one of so many trees.
+    perfect = -11 * np.log(0.1 * np.sqrt(2 * np.pi)) - np.log(posterior.num_trees)
+    assert posterior.table(1)["log_joint"][0] == pytest.approx(perfect, abs=1e-9)
+
+
+def test_the_number_of_functions_does_not_hang_on_the_number_of_points() -> None:
+    """With more points, more values fall on any edge of rounding; functions stay functions."""
+    counts = set()
+    for points in (50, 500, 3000):
+        x = np.linspace(0.05, 1.0, points)[:, None]
+        counts.add(exact_posterior(x, x[:, 0] ** 2, max_tokens=11).num_functions)
+    assert len(counts) == 1
+
+
+def test_equally_likely_trees_are_listed_smallest_first() -> None:
+    x = np.linspace(0.0, 1.0, 5)[:, None]
+    posterior = exact_posterior(x, x[:, 0], max_tokens=12, noise=1e7)
+    complexity = posterior.table(30)["complexity"]
+    assert list(complexity) == sorted(complexity)
+
+
+def test_trees_without_likelihood_are_not_listed() -> None:
+    x = np.linspace(-1.0, 1.0, 5)[:, None]
+    for constants in (False, True):
+        posterior = exact_posterior(
+            x, x[:, 0], operators=["log", "+"], max_tokens=3, constants=constants
+        )
+        assert np.isfinite(posterior.table(1000)["log_joint"]).all()
+        assert np.isfinite(posterior.functions(1000)["log_joint"]).all()

@@ -20,7 +20,7 @@ from dvisr.evaluation import evaluate
 from dvisr.exact import CannotPromise, TooManyConstants, log_marginal
 from dvisr.exact.quadrature import GAUSS, KRONROD, NODES
 from dvisr.expression import Expression, parse
-from dvisr.library import OPERATORS, Library
+from dvisr.library import OPERATORS, Library, Linearity
 from dvisr.likelihood import AbstractLikelihood, make_likelihood
 
 LIBRARY = Library.create([*OPERATORS, "2"], ["x", "z"], constants=True)
@@ -300,3 +300,138 @@ def test_merging_by_canonical_form_changes_nothing() -> None:
     functions = posterior.functions(10**6)
     assert functions["num_trees"].sum() == posterior.num_allowed
     assert functions["probability"].sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def on_a_grid(log_f: Any, low: float, high: float, steps: int) -> float:
+    """The midpoint rule, in pieces: nothing to go wrong but patience."""
+    width = (high - low) / steps
+    parts = []
+    for start in range(0, steps, 100_000):
+        c = low + width * (np.arange(start, min(start + 100_000, steps)) + 0.5)
+        with np.errstate(all="ignore"):
+            values = log_f(c[:, None])
+        parts.append(np.logaddexp.reduce(np.where(np.isnan(values), -np.inf, values)))
+    return float(np.logaddexp.reduce(parts) + math.log(width))
+
+
+@pytest.mark.parametrize("noise", [1.0, "infer"])
+def test_narrow_windows_of_the_domain_are_found(noise: float | str) -> None:
+    """sqrt(sin(x + c)) is defined for c in windows of width 0.04, one every 2 pi."""
+    x = np.linspace(0.0, 3.1, 12)
+    y = np.sqrt(np.sin(x + 0.02))
+    likelihood, prior = make_likelihood(y, noise), Normal(0.0, 10.0)
+    library = Library.create(["sqrt", "sin", "+"], ["x"], constants=True)
+    found = log_marginal(parse("sqrt(sin(x + c))", library), x[:, None], likelihood, prior)
+
+    def log_f(c: np.ndarray) -> np.ndarray:
+        log_likelihood = likelihood.log_prob(np, np.sqrt(np.sin(x + c)))
+        return np.asarray(log_likelihood + prior.log_prob(np, c[:, 0]))
+
+    assert found.value == pytest.approx(on_a_grid(log_f, -90.0, 90.0, 4_000_000), abs=1e-3)
+
+
+def test_a_peak_that_inferred_noise_makes_sharp_is_found() -> None:
+    """With 200 points and a perfect fit, the peak is far narrower than the error bars of the
+    prior; at nearly regular points the first nodes see almost the same values everywhere."""
+    n = 200
+    rng = np.random.default_rng(1)
+    x = np.arange(1, n + 1) * 2 * np.pi / 20 + 1e-4 * rng.standard_normal(n)
+    y = np.sin(3.1 * x)
+    likelihood, prior = make_likelihood(y, "infer"), Normal(0.0, 10.0)
+    library = Library.create(["sin", "*"], ["x"], constants=True)
+    found = log_marginal(parse("sin(x * c)", library), x[:, None], likelihood, prior)
+
+    def log_f(c: np.ndarray) -> np.ndarray:
+        return np.asarray(likelihood.log_prob(np, np.sin(c * x)) + prior.log_prob(np, c[:, 0]))
+
+    peak = on_a_grid(log_f, 3.09, 3.11, 400_000)
+    assert found.value == pytest.approx(peak, abs=1e-3)  # the rest is exp(-8) of it and less
+    assert found.value >= peak
+
+
+def test_noise_is_searched_where_the_tree_needs_it() -> None:
+    """log(c) is undefined at the centre of the prior, and exp(10) makes all residuals huge."""
+    x = np.linspace(0.0, 10.0, 11)
+    y = np.random.default_rng(0).standard_normal(11)
+    library = Library.create(["+", "*", "exp", "log"], ["x"], constants=True)
+    prior = Normal(0.0, 10.0)
+    inferred = make_likelihood(y, "infer")
+    found = log_marginal(parse("exp(x) + log(c)", library), x[:, None], inferred, prior)
+
+    def log_f(c: np.ndarray) -> np.ndarray:
+        values = np.exp(x) + np.log(c)
+        return np.asarray(inferred.log_prob(np, values) + prior.log_prob(np, c[:, 0]))
+
+    assert found.value == pytest.approx(on_a_grid(log_f, 0.0, 90.0, 1_000_000), abs=1e-5)
+    with_slope = log_marginal(
+        parse("x * c + (exp(x) + log(c))", library), x[:, None], inferred, prior
+    )
+    assert -130.0 < with_slope.value < -120.0  # two dimensions by hand: -126.26
+
+
+@pytest.mark.parametrize(
+    ("x", "noise", "std"),
+    [(1e160, 1.0, 10.0), (1.0, 1.0, 1e160), (1e-160, 1e-160, 10.0), (1e150, 1e-140, 1.0)],
+)
+def test_closed_form_at_extreme_scales(x: float, noise: float, std: float) -> None:
+    """One point: y = 0 with variance noise^2 + (x std)^2, which itself would overflow."""
+    library = Library.create(["*"], ["x"], constants=True)
+    found = log_marginal(
+        parse("x * c", library),
+        np.array([[x]]),
+        make_likelihood(np.zeros(1), noise),
+        Normal(0.0, std),
+    )
+    expected = -math.log(math.hypot(noise, x * std)) - 0.5 * math.log(2 * math.pi)
+    assert found.value == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_large_prior_mean_cancels_nothing() -> None:
+    x = np.linspace(-1.0, 2.0, 9)
+    y = 1e-12 * (1.3 * x + 0.1 * np.random.default_rng(0).standard_normal(9))
+    library = Library.create(["*"], ["x"], constants=True)
+    found = log_marginal(
+        parse("x * c", library), x[:, None], make_likelihood(y, 1e-13), Normal(2.0, 10.0)
+    )
+    with mpmath.workdps(60):
+        xs, ys = ([mpmath.mpf(float(v)) for v in values] for values in (x, y))
+        s2, v2 = mpmath.mpf(1e-13) ** 2, mpmath.mpf(100)
+        r = [b - 2 * a for a, b in zip(xs, ys, strict=True)]
+        xx, xr, rr = (mpmath.fdot(*pair) for pair in ((xs, xs), (xs, r), (r, r)))
+        quadratic = (rr - v2 * xr**2 / (s2 + v2 * xx)) / s2
+        log_det = 8 * mpmath.log(s2) + mpmath.log(s2 + v2 * xx)
+        expected = float(-(quadratic + log_det + 9 * mpmath.log(2 * mpmath.pi)) / 2)
+    assert found.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_affine_operator_of_the_users() -> None:
+    """With and without the promise of linearity the answer is one; a domain overrules it."""
+    from dvisr import new_operator
+
+    likelihood, prior = make_likelihood(Y, 0.7), Normal(0.0, 2.0)
+    found = {}
+    choices: tuple[Linearity | None, ...] = ("joint", None)
+    for linearity in choices:
+        shift = new_operator("shift", 1, lambda np, x: 2.0 * x + 1.0, linearity=linearity)
+        library = Library.create([shift, "*"], ["x", "z"], constants=True)
+        found[linearity] = log_marginal(parse("shift(x * c)", library), X, likelihood, prior)
+    assert found["joint"].method == "closed form"
+    assert found["joint"].value == pytest.approx(found[None].value, abs=1e-9)
+    half = new_operator(
+        "half", 1, lambda np, x: 0.5 * x, is_defined=lambda np, x: x > 0.0, linearity="joint"
+    )
+    library = Library.create([half, "+"], ["x", "z"], constants=True)
+    bounded = log_marginal(parse("half(x + c)", library), X, likelihood, prior)
+    assert bounded.method == "quadrature"
+    assert math.isfinite(bounded.value)
+
+
+@pytest.mark.parametrize("text", ["exp(x * c)", "x ^ c", "x / c", "inv(c * x)"])
+@pytest.mark.parametrize("noise", [1.0, 0.01, "infer"])
+def test_values_that_overflow_break_nothing(text: str, noise: float | str) -> None:
+    x = np.linspace(-10.0, 10.0, 11)
+    found = log_marginal(
+        parse(text, LIBRARY), np.stack([x, x], 1), make_likelihood(x**2, noise), Normal()
+    )
+    assert not math.isnan(found.value)
+    assert found.error < 1e-3 or found.value == -math.inf

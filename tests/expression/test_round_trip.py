@@ -224,3 +224,22 @@ def test_a_users_operator_prints_and_parses() -> None:
     )
     assert str(to_sympy(parse("gauss(x)", library))) == "exp(-x**2)"
     assert str(to_sympy(parse("largest(x, x)", library))) == "largest(x, x)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(x0 / x1) ^ 2", r"{\left(\frac{x_{0}}{x_{1}}\right)}^{2}"),
+        ("x0 / x1 * c", r"\frac{x_{0}}{x_{1}} \cdot c"),
+        ("x0 - (x1 - c)", r"x_{0} - \left(x_{1} - c\right)"),
+        ("-x0 ^ 2", r"-{x_{0}}^{2}"),
+        ("square(x0) ^ c", r"{\left(\left(x_{0}\right)^{2}\right)}^{c}"),
+    ],
+)
+def test_latex(text: str, expected: str) -> None:
+    assert latex(parse(text, LIBRARY)) == expected
+
+
+def test_latex_of_numbers_with_exponents() -> None:
+    library = Library.create(["^", "1e5"], ["x"])
+    assert latex(parse("1e5 ^ x", library)) == r"{\left(1 \cdot 10^{5}\right)}^{x}"

@@ -212,3 +212,21 @@ def test_a_users_commutative_operator_is_merged() -> None:
         for text in ("largest(x, largest(y, z))", "largest(largest(z, x), y)")
     }
     assert len(forms) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cube(" * 30 + "2 * x" + ")" * 30,
+        "square(" * 60 + "x + x" + ")" * 60,
+        "(2 * x) ^ 1e15",
+        "sqrt(9 * x) ^ 1e15",
+        "abs(x * 9) ^ 1e15",
+        "(x + x) ^ 9 ^ 9 ^ 9",
+    ],
+)
+def test_high_powers_hang_nothing(text: str) -> None:
+    library = Library.create([*OPERATORS, "2", "9", "1e15"], ["x"])
+    expression = parse(text, library)
+    assert canonical_form(expression)
+    assert simplified(expression) is not None

@@ -135,3 +135,10 @@ def test_declared_algebra_is_true(name: str) -> None:
         assert undo is not None
         np.testing.assert_allclose(undo(np, f(np, a)), a)
         assert OPERATORS[operator.inverse].inverse == name
+
+
+@pytest.mark.parametrize("name", ["inv", "neg", "square", "c", "pi"])
+def test_names_of_the_language_are_taken(name: str) -> None:
+    mine = new_operator(name, 1, square)
+    with pytest.raises(ValueError, match="is a name of the language"):
+        Library.create([mine], ["x"])

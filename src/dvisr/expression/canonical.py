@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dvisr.expression.tree import Expression, fold
 from dvisr.library import Kind, Token
 
-_MOST_FACTORS = 64  # of a power that is written out
+_LONGEST_POWER = 1000  # characters of a power that is written out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _inverted(operand: _Form) -> _Form:
 def _whole_power(operand: _Form, exponent: int) -> _Form:
     # A power of something that holds a constant has that constant once; a product would have it
     # twice, as two constants.
-    if not operand.has_constant and len(operand.as_factors()) * exponent <= _MOST_FACTORS:
+    if not operand.has_constant and len(operand.key) * exponent <= _LONGEST_POWER:
         return _product([operand] * exponent)
     is_even = exponent == 2
     return _Form(
