@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dvisr.constraints import Grammar
-from dvisr.constraints.budget import Cost
+from dvisr.constraints.budget import Budget, Cost
 
 # How many trees (or what weight of them) there are by cost. Counts are Python's integers: they
 # pass 2**63 within the sizes that users ask for.
@@ -36,31 +36,60 @@ def _by_size(grammar: Grammar, weights: Sequence[Any]) -> list[Any]:
     right sibling's rules may look at), and by cost."""
     scopes, budget = grammar.scopes, grammar.budget
     num_states, num_tokens = scopes.allowed.shape
-    own = [budget.cost_of(token) for token in range(num_tokens)]
+    alike = _alike(grammar)
     # by_root[size][state][token], of_state[size][state]
     by_root: list[list[list[_Counts]]] = [[[{}] * num_tokens] * num_states]
     of_state: list[list[_Counts]] = [[{}] * num_states]
     for size in range(1, grammar.max_tokens + 1):
         by_root.append([[{} for _ in range(num_tokens)] for _ in range(num_states)])
-        for state, token in np.argwhere(scopes.allowed):
-            found = by_root[size][state][token]
-            below, beside = scopes.operand[state, token], scopes.right[state, token]
-            if below < 0:
-                if size == 1:
-                    _add(found, own[token], weights[token], budget.maximum)
-            elif (beside < 0).all():
-                _add_shifted(found, of_state[size - 1][below], own[token], weights[token], budget)
-            else:
-                for left_size in range(1, size - 1):
-                    for left, right in _pairs(by_root[left_size][below], beside):
-                        rights = of_state[size - 1 - left_size][right]
-                        products = _product(left, rights, budget.maximum)
-                        _add_shifted(found, products, own[token], weights[token], budget)
+        for state, tokens in alike:
+            found = _of_token(grammar, by_root, of_state, size, state, tokens[0])
+            for token in tokens:
+                weighed = {cost: number * weights[token] for cost, number in found.items()}
+                by_root[size][state][token] = weighed
         of_state.append([_merged(roots) for roots in by_root[size]])
     return [
         sum(number for cost, number in of_state[size][0].items() if budget.fits(cost))
         for size in range(grammar.max_tokens + 1)
     ]
+
+
+def _alike(grammar: Grammar) -> list[tuple[int, list[int]]]:
+    """Slot states with their tokens, those together that lead to the same slots at the same cost:
+    what is counted for one of them holds for all."""
+    scopes, budget = grammar.scopes, grammar.budget
+    groups: dict[tuple[int, int, bytes, Cost], list[int]] = {}
+    for state, token in np.argwhere(scopes.allowed):
+        below, beside = int(scopes.operand[state, token]), scopes.right[state, token].tobytes()
+        key = (int(state), below, beside, budget.cost_of(token))
+        groups.setdefault(key, []).append(int(token))
+    return [(key[0], tokens) for key, tokens in groups.items()]
+
+
+def _of_token(
+    grammar: Grammar,
+    by_root: list[list[list[_Counts]]],
+    of_state: list[list[_Counts]],
+    size: int,
+    state: int,
+    token: int,
+) -> _Counts:
+    """Trees of a size with that token at the root, itself not weighed."""
+    scopes, budget = grammar.scopes, grammar.budget
+    own = budget.cost_of(token)
+    found: _Counts = {}
+    below, beside = scopes.operand[state, token], scopes.right[state, token]
+    if below < 0:
+        if size == 1:
+            _add(found, own, 1, budget.maximum)
+    elif (beside < 0).all():
+        _add_shifted(found, of_state[size - 1][below], own, budget)
+    else:
+        for left_size in range(1, size - 1):
+            for left, right in _pairs(by_root[left_size][below], beside):
+                rights = of_state[size - 1 - left_size][right]
+                _add_shifted(found, _product(left, rights, budget.maximum), own, budget)
+    return found
 
 
 def _pairs(left_roots: list[_Counts], beside: np.ndarray) -> list[tuple[_Counts, int]]:
@@ -76,10 +105,10 @@ def _add(counts: _Counts, cost: Cost, number: Any, maximum: Cost) -> None:
         counts[cost] = counts.get(cost, 0) + number
 
 
-def _add_shifted(counts: _Counts, others: _Counts, by: Cost, weight: Any, budget: Any) -> None:
+def _add_shifted(counts: _Counts, others: _Counts, by: Cost, budget: Budget) -> None:
     for cost, number in others.items():
         shifted = tuple(a + b for a, b in zip(cost, by, strict=True))
-        _add(counts, shifted, number * weight, budget.maximum)
+        _add(counts, shifted, number, budget.maximum)
 
 
 def _product(first: _Counts, second: _Counts, maximum: Cost) -> _Counts:

@@ -227,3 +227,14 @@ def test_trees_without_likelihood_are_not_listed() -> None:
         )
         assert np.isfinite(posterior.table(1000)["log_joint"]).all()
         assert np.isfinite(posterior.functions(1000)["log_joint"]).all()
+
+
+def test_a_forecast_knows_that_rules_end_growth() -> None:
+    """To depth 3 there are few trees, whatever max_tokens says; without the rule it is hopeless."""
+    x = np.linspace(0.1, 1.0, 5)[:, None]
+    posterior = exact_posterior(
+        x, x[:, 0], operators=["+", "*", "sin"], max_tokens=100, constraints="paper,max-depth=3"
+    )
+    assert posterior.num_allowed == count_trees(posterior.grammar) > 100
+    with pytest.raises(TooManyFunctions, match="lower max_tokens to"):
+        exact_posterior(x, x[:, 0], operators="+,-,*,/,sin,cos,exp,log", max_tokens=120)

@@ -23,7 +23,7 @@ from dvisr.constraints.scopes import Scopes, build_scopes
 from dvisr.constraints.tables import MaskTables, build_tables
 from dvisr.library import Library
 
-LARGEST_MAX_TOKENS = 500
+LARGEST_MAX_TOKENS = 200
 
 
 class Grammar:

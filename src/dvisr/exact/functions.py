@@ -22,7 +22,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dvisr.constraints import Grammar
+from dvisr.counting import count_by_size
 from dvisr.evaluation import apply_operator
+from dvisr.exact.candidates import Candidates, Rows, summed
 from dvisr.exact.classes import Classes, SubtreeClass
 from dvisr.exact.grouping import fingerprints, group
 from dvisr.library import Kind, Token
@@ -130,16 +132,19 @@ class FunctionTable:
         # The largest size keeps no values, so the one before it may be what does not fit.
         most = MAX_LEVEL_BYTES / (_ROW_BYTES + (8 * len(self._X) if size < last else 0))
         if num_rows > most:
-            raise TooManyFunctions(_too_many(size, num_rows, size - 1))
+            raise TooManyFunctions(_too_many(size, math.log10(num_rows), size - 1))
         if size < 6 or self._num_rows[size - 4] < 100:
             return
-        growth = (num_rows / self._num_rows[size - 4]) ** 0.25
-        margin = 1.5 if num_rows > 20_000 else 100.0  # a forecast from few rows is a rough one
-        at_last = num_rows * growth ** (last - size)
-        if at_last > margin * MAX_LEVEL_BYTES / _ROW_BYTES or at_last > margin * growth * most:
-            fits = min(MAX_LEVEL_BYTES / _ROW_BYTES, growth * most)
-            reach = max(size, size + int(math.log(fits / num_rows) / math.log(growth)))
-            raise TooManyFunctions(_too_many(last, at_last, reach))
+        # In logarithms, for the numbers are beyond any float; and never more than there are trees,
+        # for rules may end the growth.
+        growth = math.log(num_rows / self._num_rows[size - 4]) / 4.0
+        at_last = math.log(num_rows) + growth * (last - size)
+        at_last = min(at_last, math.log(max(1, *count_by_size(self.grammar))))
+        fits = min(math.log(MAX_LEVEL_BYTES / _ROW_BYTES), growth + math.log(most))
+        margin = math.log(1.5 if num_rows > 20_000 else 100.0)  # few rows, a rough forecast
+        if at_last > fits + margin:
+            reach = max(size, size + int((fits - math.log(num_rows)) / max(growth, 1e-3)))
+            raise TooManyFunctions(_too_many(last, at_last / math.log(10.0), reach))
 
     def _leaves(self) -> dict[SubtreeClass, list[tuple[int, int]]]:
         plans: dict[SubtreeClass, list[tuple[int, int]]] = {}
@@ -204,8 +209,8 @@ class FunctionTable:
             values=found.values[first] if len(found.values) else found.values,
             scores=found.scores[first],
             prints=found.prints[:, first],
-            counts=_summed(found.counts, members, starts),
-            weights=_summed(found.weights, members, starts),
+            counts=summed(found.counts, members, starts),
+            weights=summed(found.weights, members, starts),
             starts=starts,
             job=found.job[members],
             left=found.left[members],
@@ -214,8 +219,8 @@ class FunctionTable:
 
     def _candidates(
         self, plan: list[tuple[int, int]], num_rows: int, *, keeps_values: bool
-    ) -> _Candidates:
-        found = _Candidates.empty(num_rows, len(self._X) if keeps_values else 0)
+    ) -> Candidates:
+        found = Candidates.empty(num_rows, len(self._X) if keeps_values else 0)
         at = 0
         for job_id, argument in plan:
             for rows in self._rows(job_id, argument):
@@ -234,7 +239,7 @@ class FunctionTable:
                 self._progress(1.0 - self._rows_left / self._rows_of_size)
         return found.first(at)
 
-    def _rows(self, job_id: int, argument: int) -> Iterator[_Rows]:
+    def _rows(self, job_id: int, argument: int) -> Iterator[Rows]:
         """Candidates, a chunk at a time. Without a job (-1) the argument is a leaf."""
         if job_id < 0:
             yield self._leaf(argument)
@@ -253,7 +258,7 @@ class FunctionTable:
                 counts = counts * second.counts[j] * orders
                 weights = weights * second.weights[j] * orders
             values, defined = apply_operator(token, operands)
-            yield _Rows(
+            yield Rows(
                 values,
                 np.logical_and.reduce(defined, axis=1),
                 counts,
@@ -262,21 +267,20 @@ class FunctionTable:
                 j,
             )
 
-    def _leaf(self, token_id: int) -> _Rows:
+    def _leaf(self, token_id: int) -> Rows:
         token = self.grammar.library[token_id]
         row = self._X[:, token.column] if token.kind is Kind.VARIABLE else token.value
         values = np.broadcast_to(np.asarray(row, dtype=float), (1, len(self._X)))
         weights = self._token_weights[token_id : token_id + 1]
         # A leaf's "left" holds its token.
-        return _Rows(
-            values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), None
-        )
+        return Rows(values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), None)
 
 
-def _too_many(size: int, num_rows: float, reach: int) -> str:
+def _too_many(size: int, log10_rows: float, reach: int) -> str:
+    rows = f"{10.0**log10_rows:.1e}" if log10_rows < 300.0 else f"10^{log10_rows:.0f}"
     return (
-        f"expressions of {size} tokens make about {num_rows:.1e} candidate functions, more than "
-        f"memory holds: lower max_tokens to {reach}, or use fewer operators, columns or rows"
+        f"expressions of {size} tokens make about {rows} candidate functions, more than memory "
+        f"holds: lower max_tokens to {reach}, or use fewer operators, columns or rows"
     )
 
 
@@ -284,48 +288,6 @@ def _scaled(progress: Progress, size: int, max_tokens: int) -> Progress:
     """Each size takes about as long as all smaller ones together."""
     done = 2.0 ** (size - 1 - max_tokens)
     return lambda fraction: progress(done * (1.0 + fraction))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Rows:
-    values: np.ndarray
-    is_defined: np.ndarray
-    counts: np.ndarray
-    weights: np.ndarray
-    left: np.ndarray
-    right: np.ndarray | None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Candidates:
-    """Functions of one size and class before equal ones are merged."""
-
-    values: np.ndarray
-    prints: np.ndarray
-    scores: np.ndarray
-    counts: np.ndarray
-    weights: np.ndarray
-    job: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-
-    @staticmethod
-    def empty(num_rows: int, points: int) -> _Candidates:
-        kinds = (float, float, float, np.int32, np.int32, np.int32)
-        values = np.empty((num_rows if points else 0, points))
-        prints = np.empty((2, num_rows))
-        return _Candidates(values, prints, *(np.empty(num_rows, dtype=kind) for kind in kinds))
-
-    def first(self, num_rows: int) -> _Candidates:
-        rows = (self.scores, self.counts, self.weights, self.job, self.left, self.right)
-        kept = (array[:num_rows] for array in rows)
-        return _Candidates(self.values[:num_rows], self.prints[:, :num_rows], *kept)
-
-
-def _summed(numbers: np.ndarray, members: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    if not len(numbers):
-        return numbers
-    return np.add.reduceat(numbers[members], starts[:-1])
 
 
 def _pairs(job: Job, blocks: list[Block]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
