@@ -85,7 +85,9 @@ def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
 @cli.command(short_help="The exact posterior over all small expressions.")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", required=True, help="The column to explain.")
-@click.option("--features", callback=_names, help="Columns to explain it by, as a,b (all others).")
+@click.option(
+    "--features", callback=_names, help="Columns to explain it by, as a,b; by default all others."
+)
 @click.option("--err", help="A column with the standard deviation of each row's noise.")
 @click.option("--operators", default="+,*,sin", show_default=True, help="Operators and numbers.")
 @click.option("--max-tokens", default=12, show_default=True, help="The largest expression.")
@@ -110,8 +112,12 @@ def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
     show_default=True,
     help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
 )
-@click.option("--constant-prior-mean", default=0.0, show_default=True)
-@click.option("--constant-prior-std", default=10.0, show_default=True)
+@click.option(
+    "--constant-prior-mean", default=0.0, show_default=True, help="Mean of the Normal prior of c."
+)
+@click.option(
+    "--constant-prior-std", default=10.0, show_default=True, help="Its standard deviation."
+)
 @click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def exact(
@@ -134,6 +140,20 @@ def exact(
         click.echo(json.dumps(_as_json(posterior, top), allow_nan=False))
     else:
         _print(posterior, top)
+        click.echo(_settings(settings, err))
+
+
+def _settings(settings: dict[str, Any], err: str | None) -> str:
+    """What the numbers rest on."""
+    noise = settings["noise"]
+    text = "noise inferred" if noise == "infer" else f"noise {noise:g}"
+    if err is not None:
+        text += f" times column {err!r}"
+    text += f", {settings['tree_prior']} prior of trees, constraints {settings['constraints']}"
+    if settings["constants"] or "c" in settings["operators"]:
+        mean, std = settings["constant_prior_mean"], settings["constant_prior_std"]
+        text += f", constants Normal({mean:g}, {std:g})"
+    return text
 
 
 @cli.command(short_help="Kepler's third law from eight planets.")
@@ -174,7 +194,7 @@ def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
     bar = Progress(
         TextColumn(what),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.percentage:>3.0f}%, elapsed"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -198,6 +218,7 @@ def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
 def _as_json(posterior: ExactPosterior, top: int) -> dict[str, Any]:
     columns = ["expression", "probability", "log_joint"]
     rows = posterior.table(top)[columns].to_dict(orient="records")
+    merged = posterior.functions(top)[[*columns, "num_trees"]].to_dict(orient="records")
     return {
         "log_evidence": _finite(posterior.log_evidence),
         "log_evidence_error": _finite(posterior.log_evidence_error),
@@ -205,6 +226,7 @@ def _as_json(posterior: ExactPosterior, top: int) -> dict[str, Any]:
         "num_allowed": posterior.num_allowed,
         "num_functions": posterior.num_functions,
         "posterior": [{str(key): _finite(value) for key, value in row.items()} for row in rows],
+        "functions": [{str(key): _finite(value) for key, value in row.items()} for row in merged],
     }
 
 
@@ -226,7 +248,8 @@ def _print(posterior: ExactPosterior, top: int) -> None:
     console = _console()
     functions = posterior.functions(top)
     shown = min(1.0, float(functions["probability"].sum()))
-    console.print(f"Functions, likeliest first; these hold {shown:.1%} of the posterior")
+    share = "all" if shown > 1.0 - 1e-9 else f"{math.floor(shown * 1e4) / 1e2:.2f} %"
+    console.print(f"Functions, likeliest first; these hold {share} of the posterior")
     _print_table(console, functions, "function", "num_trees", "trees", "{:,}")
     console.print("\nSingle trees, likeliest first")
     _print_table(console, posterior.table(top), "expression", "log_joint", "log joint", "{:.6f}")

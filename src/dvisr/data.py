@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from dvisr.types import Dataset, as_numbers
 
 MAX_BYTES = 2_000_000_000
 _DELIMITERS = ",;\t|"
+_INDEX = "\0index"  # no column of a file can be called that
 
 # Semi-major axis (astronomical units) and sidereal period (years of 365.25 days), J2000: JPL's
 # approximate elements of the planets and NASA's planetary fact sheets.
@@ -71,9 +73,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path.name} is empty: it needs a header and rows of numbers")
     if "\0" in text:
         raise ValueError(f"{path.name} holds NUL bytes, so it is no CSV: save it as CSV in UTF-8")
-    text = text.lstrip("\r\n")
+    text = re.sub(r"\A(\s*#[^\n]*(\n|\Z)|\s*\n)+", "", text)  # notes above the header
+    if not text:
+        raise ValueError(f"{path.name} holds nothing but comments: it needs a header and rows")
     delimiter = _delimiter(text)
     header = [name.strip() for name in next(_rows(text, delimiter))]
+    if len(header) > 2 and header[0] == "":
+        header[0] = _INDEX  # row numbers, as pandas writes them
     _check_header(header, path.name)
     try:
         table = _parsed(text, delimiter, header, ".")
@@ -84,6 +90,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
                 table = with_commas
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
         raise ValueError(f"{path.name} can't be read as a table: {_first_line(error)}") from None
+    table = table.drop(columns=[_INDEX], errors="ignore")
     if len(table) == 0:
         raise ValueError(f"{path.name} has a header but no rows: add some")
     return table
@@ -183,6 +190,7 @@ def dataset_from_table(
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(names[:20])}"
             raise ValueError(f"there is no column {name!r}: {hint}")
+    is_chosen = features is not None
     if features is None:
         features = [name for name in names if name not in (target, err)]
         if not features:
@@ -193,4 +201,9 @@ def dataset_from_table(
         raise ValueError("the target can't be its own error bar: name another column")
     bars = None if err is None else as_numbers(table[err], f"column {err!r}")
     y = as_numbers(table[target], f"column {target!r}")
-    return Dataset.create(table[list(features)], y, bars, list(features))
+    try:
+        return Dataset.create(table[list(features)], y, bars, list(features))
+    except ValueError as error:
+        if is_chosen or "column " not in str(error):
+            raise
+        raise ValueError(f"{error}; choose other columns with --features a,b") from None

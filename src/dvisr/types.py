@@ -103,6 +103,7 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
     if array.dtype.kind not in "biufO":
         raise ValueError(f"{what} holds text, not numbers: leave it out or encode it")
     if array.dtype.kind == "O":
+        _refuse_text(array, what)
         array = np.array([_as_number(value, row, what) for row, value in enumerate(array, 1)])
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -115,9 +116,21 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
 def _as_number(value: Any, row: int, what: str) -> float:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return math.nan
-    if isinstance(value, (str, bytes, bytearray)):
-        raise ValueError(f"{what} holds text in row {row} ({value!r:.40}), not a number")
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what} has {value!r:.40} in row {row}, which is no number") from None
+
+
+def _refuse_text(array: np.ndarray, what: str) -> None:
+    """Name the first text that is no number; if all are, say so."""
+    texts = [(row, value) for row, value in enumerate(array, 1) if isinstance(value, (str, bytes))]
+    if not texts:
+        return
+    for row, value in texts:
+        try:
+            float(value)
+        except ValueError:
+            message = f"{what} holds text in row {row} ({value!r:.40}), not a number"
+            raise ValueError(message) from None
+    raise ValueError(f"{what} holds text: turn it into numbers first")

@@ -59,7 +59,8 @@ class Grammar:
 
     def __repr__(self) -> str:
         rules = "; ".join(rule.describe() for rule in self.rules)
-        return f"Grammar({self.library}, at most {self.max_tokens} tokens; {rules})"
+        limit = f"at most {self.max_tokens} tokens"
+        return f"Grammar({self.library}, {limit}{'; ' if rules else ''}{rules})"
 
 
 def _build(

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dvisr.constants import AbstractConstantPrior, Normal
 from dvisr.constraints import Constraints, Grammar
 from dvisr.exact.enumeration import enumerate_trees
@@ -70,6 +72,8 @@ def exact_posterior(
         raise TypeError(_unknown_parameter(next(iter(unknown))))
     if constant_prior is not None and not isinstance(constant_prior, AbstractConstantPrior):
         raise ValueError(f"constant_prior must be a distribution, not {constant_prior!r}")
+    if not isinstance(constants, (bool, np.bool_)):
+        raise ValueError(f"constants must be True or False, not {constants!r}")
     data = Dataset.create(X, y, y_err, feature_names)
     library = Library.create(operators, data.feature_names, constants=constants)
     grammar = Grammar(library, max_tokens, constraints)

@@ -60,7 +60,8 @@ class FunctionRanking(AbstractRanking):
             here = self._blocks == number
             bounds[here] = derivations.heaviest(number) + prior.log_size[block.size]
         bounds += self._log_likelihood
-        bounds = np.round(bounds, 9)  # equal up to rounding is equal
+        with np.errstate(over="ignore"):
+            bounds = np.round(bounds, 9)  # equal up to rounding is equal
         sizes = np.array([block.size for block in self._table.blocks])[self._blocks]
         rows: list[TreeRow] = []
         order = np.lexsort((sizes, -bounds))

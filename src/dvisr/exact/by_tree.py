@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 
-from dvisr.counting import count_trees
+from dvisr.constraints import Grammar
+from dvisr.counting import count_by_size, count_trees
+from dvisr.exact.best_fit import log_best_fit
 from dvisr.exact.enumeration import enumerate_trees
 from dvisr.exact.functions import Progress
 from dvisr.exact.marginal import TOLERANCE, LogMarginal, check_dimensions, log_marginal
@@ -26,6 +29,7 @@ MAX_TREES_WITH_CONSTANTS = 500_000
 MAX_ERROR = 1e-4  # of the log evidence; beyond it the answer is refused
 GOOD_ERROR = 1e-8  # of the log evidence; short of it, the integrals at fault are tried again
 SECOND_EFFORT = 20
+_NEGLIGIBLE = 1e-12  # of the evidence
 _FIRST_PASS = 0.5  # of the time, for all that is known beforehand
 
 
@@ -41,8 +45,8 @@ class TreeRanking(AbstractRanking):
         if total > MAX_TREES_WITH_CONSTANTS:
             raise CannotPromise(
                 f"there are {_large(total)} expressions with constants to integrate one by one, "
-                f"and at most {MAX_TREES_WITH_CONSTANTS:,} are taken on: lower max_tokens, or "
-                f"limit the constants"
+                f"and at most {MAX_TREES_WITH_CONSTANTS:,} are taken on: lower max_tokens to "
+                f"{_largest_size(grammar)}, or add max-constants=2 to the constraints"
             )
         trees = enumerate_trees(grammar)
         self._expressions = [
@@ -61,13 +65,13 @@ class TreeRanking(AbstractRanking):
             self._marginals.append(self._marginal(problem, self._expressions[index], 1))
             progress(_FIRST_PASS * (done + 1) / len(first))
         self._add_up()
-        # What ran out of nodes and is not known well enough for its weight gets a longer try.
-        unfinished = np.array([marginal.error > TOLERANCE for marginal in self._marginals])
-        is_wanting = self._shares_of_error() > GOOD_ERROR / max(1, unfinished.sum())
-        again = np.flatnonzero(unfinished & is_wanting)
+        # What ran out of nodes and is not known well enough for its weight gets a longer try,
+        # unless even its best fit would not matter.
+        again = self._wanting()
         for done, form in enumerate(again):
             expression = self._expressions[first[form]]
-            self._marginals[form] = self._marginal(problem, expression, SECOND_EFFORT)
+            if not self._is_negligible(problem, form, expression):
+                self._marginals[form] = self._marginal(problem, expression, SECOND_EFFORT)
             progress(_FIRST_PASS + (1.0 - _FIRST_PASS) * (done + 1) / len(again))
         self._add_up()
         shares = self._shares_of_error()
@@ -77,13 +81,31 @@ class TreeRanking(AbstractRanking):
             raise CannotPromise(
                 f"the integral over the constants of {worst} is known only to within a share of "
                 f"{shares.max():.0e} of the evidence, and {MAX_ERROR:.0e} is promised: leave out "
-                f"an operator it uses, or limit the constants"
+                f"an operator it uses, or add max-constants=1 to the constraints"
             )
 
     def _marginal(self, problem: Problem, expression: Expression, effort: int) -> LogMarginal:
         return log_marginal(
             expression, problem.X, problem.likelihood, problem.constant_prior, effort=effort
         )
+
+    def _wanting(self) -> np.ndarray:
+        unfinished = np.array([marginal.error > TOLERANCE for marginal in self._marginals])
+        limit = GOOD_ERROR / max(1, unfinished.sum())
+        wanting: np.ndarray = np.flatnonzero(unfinished & (self._shares_of_error() > limit))
+        return wanting
+
+    def _is_negligible(self, problem: Problem, form: int, expression: Expression) -> bool:
+        """Whether the likelihood of the tree's best fit, times the prior, is nothing beside the
+        evidence. If so that bounds its error, whatever the quadrature could not exclude."""
+        best = log_best_fit(expression, problem.X, problem.likelihood, problem.constant_prior)
+        prior = log_sum(self._log_prior[self._form == form])
+        if best + prior - self.log_evidence > math.log(_NEGLIGIBLE):
+            return False
+        known = self._marginals[form]
+        bound = min(known.log_error, best)
+        self._marginals[form] = LogMarginal(known.value, bound, "quadrature and best fit")
+        return True
 
     def _add_up(self) -> None:
         values = np.array([marginal.value for marginal in self._marginals])
@@ -129,3 +151,9 @@ def _threshold(values: np.ndarray, count: int) -> float:
 
 def _large(count: int) -> str:
     return f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def _largest_size(grammar: Grammar) -> int:
+    """The most tokens for which there are few enough trees."""
+    so_far = itertools.accumulate(count_by_size(grammar))
+    return max(1, sum(count <= MAX_TREES_WITH_CONSTANTS for count in so_far) - 1)

@@ -88,8 +88,8 @@ def check_dimensions(
     if plan.num_dimensions > MAX_DIMENSIONS:
         raise TooManyConstants(
             f"{expression} needs an integral of {plan.num_dimensions} dimensions, and up to "
-            f"{MAX_DIMENSIONS} can be done to a known error: lower the maximum number of "
-            f"constants or of tokens"
+            f"{MAX_DIMENSIONS} can be done to a known error: lower max_tokens, or add "
+            f"max-constants=2 to the constraints"
         )
     return plan
 

@@ -73,7 +73,7 @@ class Library:
             if isinstance(entry, Token):
                 chosen.append(entry)
                 continue
-            name = str(entry).strip()
+            name = "^" if entry == "**" else str(entry).strip()
             if name == CONSTANT.name:
                 constants = True
             elif name in OPERATORS:
@@ -162,6 +162,8 @@ def _latex_number(name: str) -> str:
 
 def _unknown_operator(name: str) -> str:
     known = [*OPERATORS, "pi", CONSTANT.name]
+    if len(name.split()) > 1:
+        return f"{name!r} is no operator: separate operators with commas, as in +,*,sin"
     close = difflib.get_close_matches(name.lower(), known, n=1)
     aliases = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "^", "**": "^", "ln": "log"}
     guess = aliases.get(name.lower()) or (close[0] if close else None)

@@ -106,6 +106,12 @@ def new_operator(
         raise ValueError(f"operator {name!r} takes one operand, so it can't be commutative")
     if arity == MAX_ARITY and parity is not None:
         raise ValueError(f"operator {name!r} takes two operands, so it has no parity")
+    if parity not in (None, "odd", "even"):
+        raise ValueError(f"parity of {name!r} must be 'odd' or 'even', not {parity!r}")
+    if linearity not in (None, "joint", "each", "first"):
+        raise ValueError(
+            f"linearity of {name!r} must be 'joint', 'each' or 'first', not {linearity!r}"
+        )
     if callable(derivatives):
         derivatives = (derivatives,)
     if derivatives is not None and len(derivatives) != arity:
