@@ -50,6 +50,7 @@ def test_json_is_one_object_and_nothing_else(quadratic: str) -> None:
         ("x0 + x0", 0.01953081),
     ]
     assert set(found["posterior"][0]) == {"expression", "probability", "log_joint"}
+    assert [row["num_trees"] for row in found["functions"]] == [1, 1, 1, 1]
 
 
 def test_the_readable_table(quadratic: str) -> None:
@@ -183,6 +184,8 @@ def test_bad_files(tmp_path: Path, name: str) -> None:
         '"x0", "y"\n0.5, 0.25\n1.5, 2.25\n',
         "x0;y\n0,5;0,25\n1,5;2,25\n",
         "\n\nx0,y\n0.5,0.25\n1.5,2.25\n",
+        "# measured by JB\n# in May\nx0,y\n0.5,0.25\n1.5,2.25\n",
+        ",x0,y\n0,0.5,0.25\n1,1.5,2.25\n",
     ],
 )
 def test_tables_of_any_delimiter(tmp_path: Path, text: str) -> None:

@@ -164,3 +164,11 @@ def test_masked_values_are_missing() -> None:
 def test_wrong_settings(settings: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         exact_posterior(np.ones((3, 1)), Y, **settings)  # type: ignore[arg-type]
+
+
+def test_the_text_at_fault_is_named() -> None:
+    column = np.array(["2", "-", "6"], dtype=object)
+    with pytest.raises(ValueError, match="y holds text in row 2 \\('-'\\)"):
+        Dataset.create(np.ones((3, 1)), column)
+    with pytest.raises(ValueError, match="constants must be True or False"):
+        exact_posterior(np.ones((3, 1)), Y, constants="no")  # type: ignore[arg-type]

@@ -435,3 +435,17 @@ def test_values_that_overflow_break_nothing(text: str, noise: float | str) -> No
     )
     assert not math.isnan(found.value)
     assert found.error < 1e-3 or found.value == -math.inf
+
+
+def test_a_tree_that_can_not_fit_stops_nothing() -> None:
+    """exp(t * c * c) is 1 at t = 0, where y is 100: hopeless, however hard its integral is."""
+    t = np.linspace(0.0, 5.0, 12)
+    y = 100.0 * np.exp(-0.7 * t) + np.random.default_rng(0).normal(0.0, 1.0, 12)
+    posterior = exact_posterior(
+        t[:, None], y, operators=["*", "exp"], max_tokens=6, constants=True, noise=1.0,
+        feature_names=["t"],
+    )  # fmt: skip
+    first = posterior.table(1).iloc[0]
+    assert first["expression"] == "exp(t * c) * c"
+    assert first["probability"] == pytest.approx(1.0, abs=1e-9)
+    assert posterior.log_evidence_error < 1e-8

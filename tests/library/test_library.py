@@ -142,3 +142,16 @@ def test_names_of_the_language_are_taken(name: str) -> None:
     mine = new_operator(name, 1, square)
     with pytest.raises(ValueError, match="is a name of the language"):
         Library.create([mine], ["x"])
+
+
+def test_misspelt_promises_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be 'odd' or 'even'"):
+        new_operator("f", 1, square, parity="evn")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be 'joint'"):
+        new_operator("f", 1, square, linearity="quadratic")  # type: ignore[arg-type]
+
+
+def test_other_spellings_of_operators() -> None:
+    assert Library.create(["**"], ["x"])[0].name == "^"
+    with pytest.raises(ValueError, match="separate operators with commas"):
+        Library.create("+ * sin", ["x"])

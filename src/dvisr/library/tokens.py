@@ -94,35 +94,9 @@ def new_operator(
     - `latex`: a template in which `#1` and `#2` stand for the operands.
     - `sympy(sympy, ...)`: the SymPy expression, the module given first.
     """
-    if arity not in (1, MAX_ARITY):
-        raise ValueError(f"operator {name!r} must take 1 or 2 operands, not {arity!r}")
-    if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
-        raise ValueError(
-            f"an operator's name must be made of ASCII letters, digits and _, not {name!r}"
-        )
-    if not callable(function):
-        raise ValueError(f"operator {name!r} needs a function(np, ...), not {function!r}")
-    if arity == 1 and (is_commutative or is_associative):
-        raise ValueError(f"operator {name!r} takes one operand, so it can't be commutative")
-    if arity == MAX_ARITY and parity is not None:
-        raise ValueError(f"operator {name!r} takes two operands, so it has no parity")
-    if parity not in (None, "odd", "even"):
-        raise ValueError(f"parity of {name!r} must be 'odd' or 'even', not {parity!r}")
-    if linearity not in (None, "joint", "each", "first"):
-        raise ValueError(
-            f"linearity of {name!r} must be 'joint', 'each' or 'first', not {linearity!r}"
-        )
     if callable(derivatives):
         derivatives = (derivatives,)
-    if derivatives is not None and len(derivatives) != arity:
-        raise ValueError(
-            f"operator {name!r} needs {arity} derivative(s), one an operand, not {len(derivatives)}"
-        )
-    if safe_operands is None:
-        safe_operands = (1.0,) * arity
-    if len(safe_operands) != arity:
-        raise ValueError(f"operator {name!r} needs {arity} safe operand(s)")
-    return Token(
+    operator = Token(
         name=name,
         kind=Kind.OPERATOR,
         arity=arity,
@@ -137,5 +111,36 @@ def new_operator(
         linearity=linearity,
         latex=latex,
         sympy=sympy,
-        safe_operands=tuple(float(value) for value in safe_operands),
+        safe_operands=(1.0,) * arity if safe_operands is None else tuple(safe_operands),
     )
+    _check(operator)
+    return operator
+
+
+def _check(operator: Token) -> None:
+    name, arity = operator.name, operator.arity
+    if arity not in (1, MAX_ARITY):
+        raise ValueError(f"operator {name!r} must take 1 or 2 operands, not {arity!r}")
+    if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
+        raise ValueError(
+            f"an operator's name must be made of ASCII letters, digits and _, not {name!r}"
+        )
+    if not callable(operator.function):
+        raise ValueError(f"operator {name!r} needs a function(np, ...), not {operator.function!r}")
+    if arity == 1 and (operator.is_commutative or operator.is_associative):
+        raise ValueError(f"operator {name!r} takes one operand, so it can't be commutative")
+    if operator.parity not in (None, "odd", "even"):
+        raise ValueError(f"parity of {name!r} must be 'odd' or 'even', not {operator.parity!r}")
+    if arity == MAX_ARITY and operator.parity is not None:
+        raise ValueError(f"operator {name!r} takes two operands, so it has no parity")
+    if operator.linearity not in (None, "joint", "each", "first"):
+        raise ValueError(
+            f"linearity of {name!r} must be 'joint', 'each' or 'first', not {operator.linearity!r}"
+        )
+    if operator.derivatives is not None and len(operator.derivatives) != arity:
+        raise ValueError(
+            f"operator {name!r} needs {arity} derivative(s), one an operand, "
+            f"not {len(operator.derivatives)}"
+        )
+    if len(operator.safe_operands) != arity:
+        raise ValueError(f"operator {name!r} needs {arity} safe operand(s)")
