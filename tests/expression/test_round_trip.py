@@ -184,16 +184,19 @@ def test_nesting_is_bounded_where_it_says() -> None:
         parse("(" * (MAX_NESTING + 1) + "x0" + ")" * (MAX_NESTING + 1), LIBRARY)
 
 
-@pytest.mark.parametrize("tokens", [(), (0,), (0, 14, 14, 14), (99,), (-1,)])
-def test_malformed_prefix_is_refused(tokens: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="tree"):
-        Expression(LIBRARY, tokens) if tokens not in ((99,), (-1,)) else _not_in_library(tokens)
-
-
-def _not_in_library(tokens: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="not in the library"):
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ((), "lacks 1 operand"),
+        ((0,), "lacks 2 operand"),
+        ((0, 14, 14, 14), "complete before position 3"),
+        ((99,), "not in the library"),
+        ((-1,), "not in the library"),
+    ],
+)
+def test_malformed_prefix_is_refused(tokens: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Expression(LIBRARY, tokens)
-    raise ValueError("tree")
 
 
 @settings(max_examples=150)
