@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import math
 from typing import Any
 
+import jax
 import numpy as onp
 from scipy.special import gammaln
 
@@ -19,7 +21,11 @@ NOISE_PRIOR_FRACTION = 0.1
 
 
 class AbstractLikelihood(abc.ABC):
-    """Depends on the values only through the sum of squares of the whitened residuals."""
+    """Depends on the values only through the sum of squares of the whitened residuals.
+
+    Subclasses are registered with JAX, so that y and the error bars are arguments of a compiled
+    function rather than constants in it: other data of the same shape compile nothing.
+    """
 
     y: onp.ndarray
     scale: onp.ndarray  # (points,): what a residual is divided by
@@ -40,6 +46,9 @@ class AbstractLikelihood(abc.ABC):
             return self.of_squares(np, (residuals * residuals).sum(axis=-1))
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["y", "scale"], meta_fields=[]
+)
 @dataclasses.dataclass(frozen=True)
 class GaussianNoise(AbstractLikelihood):
     """Independent Gaussian noise of a known standard deviation, one for all or one a point."""
@@ -48,13 +57,13 @@ class GaussianNoise(AbstractLikelihood):
     scale: onp.ndarray
 
     def of_squares(self, np: Any, squares: Any) -> Any:
-        return -0.5 * squares + self.log_normaliser
-
-    @property
-    def log_normaliser(self) -> float:
-        return float(-0.5 * len(self.y) * math.log(2.0 * math.pi) - onp.log(self.scale).sum())
+        log_normaliser = -0.5 * len(self.y) * math.log(2.0 * math.pi) - np.log(self.scale).sum()
+        return -0.5 * squares + log_normaliser
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["y", "scale"], meta_fields=["shape", "rate"]
+)
 @dataclasses.dataclass(frozen=True)
 class InferredNoise(AbstractLikelihood):
     """Gaussian noise of standard deviation s * scale, with s^2 integrated out under an inverse
@@ -67,13 +76,12 @@ class InferredNoise(AbstractLikelihood):
 
     def of_squares(self, np: Any, squares: Any) -> Any:
         n = len(self.y)
-        constant = (
+        constant = float(
             gammaln(self.shape + 0.5 * n)
             - gammaln(self.shape)
             - 0.5 * n * math.log(2.0 * math.pi * self.rate)
-            - onp.log(self.scale).sum()
-        )
-        return float(constant) - (self.shape + 0.5 * n) * np.log1p(0.5 * squares / self.rate)
+        ) - np.log(self.scale).sum()
+        return constant - (self.shape + 0.5 * n) * np.log1p(0.5 * squares / self.rate)
 
     def given(self, np: Any, squares: Any, log_s: Any) -> Any:
         """The log joint density of the data and log s: what is left to integrate where

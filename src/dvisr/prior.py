@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size, count_trees, weight_by_size
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["log_size", "log_token"], meta_fields=["name"]
+)
 @dataclasses.dataclass(frozen=True)
 class TreePrior:
     """`log_size[n]` is -inf for a size that has no tree. A forbidden tree has no place here: its

@@ -1,0 +1,66 @@
+"""The ELBO by REINFORCE: the gradient of log q, weighed by the integrand of the ELBO."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from dvisr.objective.baselines import AbstractBaseline
+from dvisr.policy import AbstractPolicy
+from dvisr.sampling import Sample, Writer, sample
+from dvisr.target import Target
+
+
+class ReinforceInfo(eqx.Module):
+    elbo: Float[Array, ""]  # the mean over the batch
+    elbo_std: Float[Array, ""]  # of the terms; it vanishes as q becomes the posterior
+    invalid_share: Float[Array, ""]  # of the samples: expressions undefined on the data
+
+
+def elbo_terms(
+    target: Target, samples: Sample
+) -> tuple[Float[Array, " samples"], Bool[Array, " samples"]]:
+    """log likelihood + log prior - log q of each sample, and whether it is defined."""
+    log_joint, is_valid = jax.vmap(target.log_joint)(samples.tokens, samples.constants)
+    return log_joint - samples.log_q, is_valid
+
+
+class Reinforce(eqx.Module):
+    """The estimator: mean over the batch of grad log q * (term - baseline)."""
+
+    baseline: AbstractBaseline
+    num_samples: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.num_samples < 1:
+            raise ValueError(f"there must be at least 1 sample a step, not {self.num_samples}")
+
+    def gradient(
+        self,
+        policy: AbstractPolicy,
+        writer: Writer,
+        target: Target,
+        state: Any,
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[AbstractPolicy, Any, ReinforceInfo]:
+        """The gradient of the *loss*, -ELBO, by the policy; the baseline's state; what was seen."""
+        keys = jax.random.split(key, self.num_samples)
+
+        def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Any, ReinforceInfo]]:
+            samples = jax.vmap(lambda k: sample(policy, writer, key=k))(keys)
+            terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
+            baseline, after = self.baseline(state, terms)
+            info = ReinforceInfo(
+                elbo=terms.mean(),
+                elbo_std=terms.std(),
+                invalid_share=1.0 - is_valid.astype(terms.dtype).mean(),
+            )
+            return -((terms - baseline) * samples.log_q).mean(), (after, info)
+
+        gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
+        return gradient, after, info

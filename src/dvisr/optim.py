@@ -1,0 +1,97 @@
+"""The paper's optimiser and learning-rate schedule, exactly as PyTorch has them.
+
+RMSprop is Optax's, with PyTorch's conventions: the accumulator starts at zero and epsilon is added
+outside the square root. ReduceLROnPlateau is written here, because Optax's differs in three ways:
+it fires when the count of bad steps reaches the patience (PyTorch's: exceeds it), it applies the
+new rate to the very step that triggered it (PyTorch's: to the next), and it has no least change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+
+class RMSprop(eqx.Module):
+    """`torch.optim.RMSprop(lr, alpha=decay, eps=epsilon)`: no momentum, not centred."""
+
+    decay: float = eqx.field(static=True, default=0.99)
+    epsilon: float = eqx.field(static=True, default=1e-8)
+
+    def __check_init__(self) -> None:
+        if not (0.0 <= self.decay < 1.0 and self.epsilon > 0.0):
+            raise ValueError(
+                f"RMSprop needs a decay of at least 0 and below 1 and an epsilon above 0, "
+                f"not {self.decay} and {self.epsilon}"
+            )
+
+    def _transformation(self) -> optax.GradientTransformation:
+        return optax.scale_by_rms(
+            decay=self.decay, eps=self.epsilon, initial_scale=0.0, eps_in_sqrt=False
+        )
+
+    def start(self, parameters: Any) -> Any:
+        return self._transformation().init(parameters)
+
+    def __call__(
+        self, parameters: Any, gradient: Any, state: Any, learning_rate: Float[Array, ""]
+    ) -> tuple[Any, Any]:
+        """The parameters one step down the gradient, and the state afterwards."""
+        direction, state = self._transformation().update(gradient, state)
+        step = jax.tree.map(lambda d: -learning_rate * d, direction)
+        return optax.apply_updates(parameters, step), state
+
+
+class PlateauState(eqx.Module):
+    learning_rate: Float[Array, ""]
+    best: Float[Array, ""]
+    num_bad: Int[Array, ""]
+
+
+class ReduceOnPlateau(eqx.Module):
+    """`torch.optim.lr_scheduler.ReduceLROnPlateau`, mode "min", threshold mode "rel", no cooldown.
+
+    A metric counts as better if it is below `best * (1 - threshold)`. For a negative metric that
+    is above the best, so nearly everything is better and the rate is never reduced: PyTorch's own
+    behaviour, kept. (The paper's metric, -ELBO, is positive.)
+    """
+
+    learning_rate: float = eqx.field(static=True)
+    factor: float = eqx.field(static=True, default=0.1)
+    patience: int = eqx.field(static=True, default=10)
+    min_learning_rate: float = eqx.field(static=True, default=0.0)
+    threshold: float = eqx.field(static=True, default=1e-4)
+    least_change: float = eqx.field(static=True, default=1e-8)
+
+    def __check_init__(self) -> None:
+        if not self.learning_rate > 0.0:
+            raise ValueError(f"the learning rate must be above 0, not {self.learning_rate}")
+        if not 0.0 < self.factor < 1.0:
+            raise ValueError(f"the factor must be between 0 and 1, not {self.factor}")
+        if self.patience < 0 or self.min_learning_rate < 0.0:
+            raise ValueError("patience and the least learning rate can't be below 0")
+
+    def start(self, dtype: Any) -> PlateauState:
+        return PlateauState(
+            learning_rate=jnp.full((), self.learning_rate, dtype=dtype),
+            best=jnp.full((), jnp.inf, dtype=dtype),
+            num_bad=jnp.zeros((), dtype=jnp.int32),
+        )
+
+    def __call__(self, state: PlateauState, metric: Float[Array, ""]) -> PlateauState:
+        """After a step: the rate of the next one."""
+        is_better = metric < state.best * (1.0 - self.threshold)
+        num_bad = jnp.where(is_better, 0, state.num_bad + 1)
+        is_due = num_bad > self.patience
+        lower = jnp.maximum(state.learning_rate * self.factor, self.min_learning_rate)
+        is_change = is_due & (state.learning_rate - lower > self.least_change)
+        return PlateauState(
+            learning_rate=jnp.where(is_change, lower, state.learning_rate),
+            best=jnp.where(is_better, metric, state.best),
+            num_bad=jnp.where(is_due, 0, num_bad),
+        )

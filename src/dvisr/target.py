@@ -1,0 +1,84 @@
+"""The log joint of a tree, its constants and the data: what training aims at.
+
+This is the one place where an undefined expression becomes a number. Its likelihood is zero, and
+the oracle says -inf; training can't, so it is priced like an expression that is wrong at every
+point by ten times the largest |y|, and by ten times the noise besides. What is learnt is then the
+posterior of that target: log p(y) = ELBO + KL holds for it, and its log evidence is larger than
+the true one by what the priced trees add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from dvisr.constants import AbstractConstantPrior
+from dvisr.constraints import Grammar
+from dvisr.evaluation.device import Evaluator
+from dvisr.likelihood import AbstractLikelihood
+from dvisr.prior import TreePrior
+
+UNDEFINED_ERRORS = 10.0  # how wrong an undefined expression counts, in units of the largest |y|
+
+
+class Target(eqx.Module):
+    """One tree at a time; `vmap` it over trees."""
+
+    evaluator: Evaluator
+    X: Float[Array, "points columns"]
+    likelihood: AbstractLikelihood
+    tree_prior: TreePrior
+    floor: Float[Array, ""]  # the log likelihood of an undefined expression
+    constant_prior: AbstractConstantPrior = eqx.field(static=True)
+
+    def log_likelihood(
+        self, tokens: Int[Array, " length"], constants: Float[Array, " length"]
+    ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+        """The log likelihood, and whether it is that of a defined expression or the floor."""
+        values, is_valid = self.evaluator(tokens, constants, self.X)
+        found = self.likelihood.log_prob(jnp, values)
+        # Too far from the data to be squared is as good as undefined.
+        is_valid = is_valid & jnp.isfinite(found)
+        return jnp.where(is_valid, found, self.floor), is_valid
+
+    def log_prior(
+        self, tokens: Int[Array, " length"], constants: Float[Array, " length"]
+    ) -> Float[Array, ""]:
+        is_constant = (tokens == self.evaluator.library.constant_id) & (tokens >= 0)
+        of_constants = self.constant_prior.log_prob(jnp, jnp.where(is_constant, constants, 0.0))
+        of_tree = self.tree_prior.log_prob(jnp, tokens)
+        return of_tree + jnp.where(is_constant, of_constants, 0.0).sum()
+
+    def log_joint(
+        self, tokens: Int[Array, " length"], constants: Float[Array, " length"]
+    ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+        log_likelihood, is_valid = self.log_likelihood(tokens, constants)
+        return log_likelihood + self.log_prior(tokens, constants), is_valid
+
+
+def make_target(
+    grammar: Grammar,
+    X: np.ndarray,
+    likelihood: AbstractLikelihood,
+    tree_prior: TreePrior,
+    constant_prior: AbstractConstantPrior,
+    dtype: Any = np.float64,
+) -> Target:
+    """In the precision that training is to have; float64 needs JAX's x64 mode."""
+    scale, y = np.asarray(likelihood.scale), np.asarray(likelihood.y)
+    residuals = UNDEFINED_ERRORS * (np.abs(y).max() / scale + 1.0)
+    floor = likelihood.of_squares(np, (residuals**2).sum())
+    cast = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, dtype=dtype), tree)  # noqa: E731
+    return Target(
+        evaluator=Evaluator(grammar.library),
+        X=cast(X),
+        likelihood=cast(likelihood),
+        tree_prior=cast(tree_prior),
+        floor=cast(floor),
+        constant_prior=constant_prior,
+    )

@@ -1,0 +1,150 @@
+"""The training loop: compiled once, vmapped over runs, in chunks of about a second.
+
+A chunk is a while loop whose number of steps is an argument, not a constant of the program. So one
+program serves chunks of every length, and how a training is cut into chunks changes no bit of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from dvisr.objective import Reinforce
+from dvisr.optim import PlateauState, ReduceOnPlateau, RMSprop
+from dvisr.policy import AbstractPolicy
+from dvisr.sampling import Writer
+from dvisr.target import Target
+
+CHUNK_SECONDS = 1.0
+LONGEST_CHUNK = 1024  # steps
+
+
+class Training(eqx.Module):
+    """What stays the same from step to step."""
+
+    writer: Writer
+    target: Target
+    objective: Reinforce
+    optimiser: RMSprop
+    schedule: ReduceOnPlateau
+
+
+class TrainState(eqx.Module):
+    policy: AbstractPolicy
+    optimiser: Any
+    schedule: PlateauState
+    baseline: Any
+    key: PRNGKeyArray  # the run's; a step's own key is made of it and the step's number
+    step: Int[Array, ""]
+
+
+class TrainInfo(eqx.Module):
+    """Of one step, before its update."""
+
+    elbo: Float[Array, ""]
+    elbo_std: Float[Array, ""]
+    invalid_share: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+
+
+class Chunk(eqx.Module):
+    """Where training stands: the states of all runs, and what the chunk's steps reported."""
+
+    states: TrainState  # leading axis: runs
+    info: TrainInfo  # NumPy arrays (runs, steps of this chunk)
+    num_done: int = eqx.field(static=True)  # steps since the start of training
+
+
+def init(training: Training, policy: AbstractPolicy, *, key: PRNGKeyArray) -> TrainState:
+    """Before the first step of one run."""
+    return TrainState(
+        policy=policy,
+        optimiser=training.optimiser.start(policy),
+        schedule=training.schedule.start(policy.dtype),
+        baseline=training.objective.baseline.start(policy.dtype),
+        key=key,
+        step=jnp.zeros((), dtype=jnp.int32),
+    )
+
+
+def run_keys(seed: int, num_runs: int) -> PRNGKeyArray:
+    """One key a run. A run's key does not depend on how many runs there are."""
+    root = jax.random.key(seed)
+    return jax.vmap(lambda run: jax.random.fold_in(root, run))(
+        jnp.arange(num_runs, dtype=jnp.uint32)
+    )
+
+
+def step(training: Training, state: TrainState) -> tuple[TrainState, TrainInfo]:
+    """One step of one run: draw, weigh, move."""
+    key = jax.random.fold_in(state.key, state.step)
+    gradient, baseline, seen = training.objective.gradient(
+        state.policy, training.writer, training.target, state.baseline, key=key
+    )
+    learning_rate = state.schedule.learning_rate
+    policy, optimiser = training.optimiser(state.policy, gradient, state.optimiser, learning_rate)
+    after = TrainState(
+        policy=policy,
+        optimiser=optimiser,
+        schedule=training.schedule(state.schedule, -seen.elbo),
+        baseline=baseline,
+        key=state.key,
+        step=state.step + 1,
+    )
+    return after, TrainInfo(seen.elbo, seen.elbo_std, seen.invalid_share, learning_rate)
+
+
+@eqx.filter_jit
+def advance(
+    training: Training, states: TrainState, num_steps: Int[Array, ""]
+) -> tuple[TrainState, TrainInfo]:
+    """`num_steps` steps of all runs. The reports are (LONGEST_CHUNK, runs); the first are filled."""
+    step_all = jax.vmap(lambda state: step(training, state))
+    shapes = jax.eval_shape(step_all, states)[1]
+    empty = jax.tree.map(lambda s: jnp.zeros((LONGEST_CHUNK, *s.shape), dtype=s.dtype), shapes)
+
+    def body(carry: tuple[Array, TrainState, TrainInfo]) -> tuple[Array, TrainState, TrainInfo]:
+        done, states, reports = carry
+        states, info = step_all(states)
+        reports = jax.tree.map(lambda report, new: report.at[done].set(new), reports, info)
+        return done + 1, states, reports
+
+    def unfinished(carry: tuple[Array, TrainState, TrainInfo]) -> Array:
+        return carry[0] < num_steps
+
+    start = (jnp.zeros((), dtype=jnp.int32), states, empty)
+    _, states, reports = jax.lax.while_loop(unfinished, body, start)
+    return states, reports
+
+
+def train(
+    training: Training,
+    states: TrainState,
+    num_steps: int,
+    *,
+    chunk_seconds: float = CHUNK_SECONDS,
+) -> Iterator[Chunk]:
+    """Train all runs up to `num_steps` steps in all, pausing about every `chunk_seconds`.
+
+    Stop by leaving the loop; go on, in this process or another, from the last chunk's states.
+    """
+    done = int(states.step[0])
+    length = 1  # the first chunk compiles and tells how long a step takes
+    while done < num_steps:
+        length = min(length, num_steps - done, LONGEST_CHUNK)
+        began = time.perf_counter()
+        states, reports = advance(training, states, jnp.asarray(length, dtype=jnp.int32))
+        info = jax.tree.map(lambda report: np.asarray(report[:length]).T, reports)  # noqa: B023
+        seconds = time.perf_counter() - began
+        done += length
+        yield Chunk(states, info, done)
+        # At most fourfold growth: the first chunk's time is mostly that of compiling.
+        wanted = int(length * chunk_seconds / max(seconds, 1e-9))
+        length = max(1, min(wanted, 4 * length))
