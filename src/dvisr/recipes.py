@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 from typing import Any
 
+import equinox as eqx
 import jax
 
 from dvisr import training
@@ -59,7 +60,7 @@ class Recipe:
             )
             return training.init(made, policy, key=train_key)
 
-        states: TrainState = jax.vmap(one)(training.run_keys(seed, num_runs))
+        states: TrainState = eqx.filter_jit(jax.vmap(one))(training.run_keys(seed, num_runs))
         return states
 
 

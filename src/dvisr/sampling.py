@@ -20,6 +20,9 @@ from dvisr.constraints import Grammar, masking
 from dvisr.policy import AbstractPolicy, Outputs, observe
 
 
+UNROLLED = 4  # trees of up to so many tokens are written without a loop: faster, and soon compiled
+
+
 class Writer(eqx.Module):
     """The rules of writing: the mask, and which token is the constant (-1: none)."""
 
@@ -104,7 +107,9 @@ def write(
         memory=policy.start(),
         log_q=jnp.zeros((), dtype=policy.dtype),
     )
-    end, steps = jax.lax.scan(body, start, given, length=mask.length)
+    end, steps = jax.lax.scan(
+        body, start, given, length=mask.length, unroll=mask.length <= UNROLLED
+    )
     is_whole = end.state.traversal.is_complete
     log_q = jnp.where(is_whole, end.log_q, -jnp.inf)
     return Sample(end.state.traversal.tokens, end.constants, log_q), steps

@@ -1,0 +1,56 @@
+"""How far q is from the posterior: pure functions of arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Estimate(NamedTuple):
+    value: float
+    stderr: float
+    method: str  # "exact", "elbo" or "weights"
+
+
+def kl_from_elbo(elbo_terms: np.ndarray, log_evidence: float) -> Estimate:
+    """The paper's: log evidence - mean ELBO. Unbiased; can come out below zero."""
+    terms = np.asarray(elbo_terms, dtype=np.float64)
+    return Estimate(log_evidence - float(terms.mean()), _stderr(terms), "elbo")
+
+
+def kl_from_weights(elbo_terms: np.ndarray, log_evidence: float) -> Estimate:
+    """The mean of w - 1 - log w, with w = p(f, y) / (q(f) p(y)) whose mean is 1. Unbiased too, and
+    never negative. The better one when q is close, since w - 1 cancels the noise of log w; the
+    worse one when it is not, since then w has a heavy tail."""
+    log_weights = np.asarray(elbo_terms, dtype=np.float64) - log_evidence
+    with np.errstate(over="ignore"):
+        terms = np.expm1(log_weights) - log_weights
+    return Estimate(float(terms.mean()), _stderr(terms), "weights")
+
+
+def best_kl_estimate(elbo_terms: np.ndarray, log_evidence: float) -> Estimate:
+    """Whichever of the two has the smaller standard error."""
+    by_elbo = kl_from_elbo(elbo_terms, log_evidence)
+    by_weights = kl_from_weights(elbo_terms, log_evidence)
+    return by_weights if by_weights.stderr < by_elbo.stderr else by_elbo
+
+
+def exact_kl(log_q: np.ndarray, log_posterior: np.ndarray) -> float:
+    """The sum over all outcomes of q (log q - log p); what has q = 0 adds nothing."""
+    q = np.exp(log_q)
+    with np.errstate(invalid="ignore"):
+        terms = np.where(q > 0.0, q * (log_q - log_posterior), 0.0)
+    return math.fsum(terms.tolist())
+
+
+def total_variation(log_q: np.ndarray, log_posterior: np.ndarray) -> float:
+    """Half the sum of |q - p|: the most by which any probability is wrong."""
+    return 0.5 * float(np.abs(np.exp(log_q) - np.exp(log_posterior)).sum())
+
+
+def _stderr(terms: np.ndarray) -> float:
+    if len(terms) < 2:
+        return math.nan
+    return float(terms.std(ddof=1) / math.sqrt(len(terms)))
