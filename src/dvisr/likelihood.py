@@ -46,9 +46,7 @@ class AbstractLikelihood(abc.ABC):
             return self.of_squares(np, (residuals * residuals).sum(axis=-1))
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["y", "scale"], meta_fields=[]
-)
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["y", "scale"], meta_fields=[])
 @dataclasses.dataclass(frozen=True)
 class GaussianNoise(AbstractLikelihood):
     """Independent Gaussian noise of a known standard deviation, one for all or one a point."""
@@ -76,11 +74,14 @@ class InferredNoise(AbstractLikelihood):
 
     def of_squares(self, np: Any, squares: Any) -> Any:
         n = len(self.y)
-        constant = float(
-            gammaln(self.shape + 0.5 * n)
-            - gammaln(self.shape)
-            - 0.5 * n * math.log(2.0 * math.pi * self.rate)
-        ) - np.log(self.scale).sum()
+        constant = (
+            float(
+                gammaln(self.shape + 0.5 * n)
+                - gammaln(self.shape)
+                - 0.5 * n * math.log(2.0 * math.pi * self.rate)
+            )
+            - np.log(self.scale).sum()
+        )
         return constant - (self.shape + 0.5 * n) * np.log1p(0.5 * squares / self.rate)
 
     def given(self, np: Any, squares: Any, log_s: Any) -> Any:

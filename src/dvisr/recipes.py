@@ -16,7 +16,7 @@ from dvisr.optim import ReduceOnPlateau, RMSprop
 from dvisr.policy import GRUPolicy
 from dvisr.sampling import make_writer
 from dvisr.target import Target
-from dvisr.training import TrainState, Training
+from dvisr.training import Training, TrainState
 
 
 @dataclasses.dataclass(frozen=True)

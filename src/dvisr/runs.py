@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -64,14 +65,15 @@ def restore(like: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
         found = arrays.get(name)
         if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
             raise BrokenFile(f"what was saved does not fit these settings ({name})")
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(found)
-        return jax.numpy.asarray(found)
+        restored = jnp.asarray(found)
+        return jax.random.wrap_key_data(restored) if _is_key(leaf) else restored
 
     return jax.tree_util.tree_map_with_path(one, like)
 
 
 def _plain(leaf: Any) -> np.ndarray:
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))

@@ -19,7 +19,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from dvisr.constraints import Grammar, masking
 from dvisr.policy import AbstractPolicy, Outputs, observe
 
-
 UNROLLED = 4  # trees of up to so many tokens are written without a loop: faster, and soon compiled
 
 
@@ -64,20 +63,25 @@ Choose = Callable[[Array, Outputs, Any], tuple[Array, Array]]
 
 def sample(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> Sample:
     """One draw. Gradients flow through log_q alone, never through what was drawn."""
+    return draw(policy, writer, key=key)[0]
+
+
+def draw(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> tuple[Sample, Step]:
+    """One draw, and what was said at each step."""
     token_key, constant_key = jax.random.split(key)
     length = writer.mask.length
     uniforms = jax.random.uniform(token_key, (length,), dtype=policy.dtype)
     has_constants = writer.constant_id >= 0
     keys = jax.random.split(constant_key, length) if has_constants else None
 
-    def choose(log_probs: Array, outputs: Outputs, draw: Any) -> tuple[Array, Array]:
-        uniform, value_key = draw
+    def choose(log_probs: Array, outputs: Outputs, entry: Any) -> tuple[Array, Array]:
+        uniform, value_key = entry
         if not has_constants:
             return _drawn(log_probs, uniform), jnp.zeros((), dtype=policy.dtype)
         value = policy.head.sample(outputs.constant, key=value_key)
         return _drawn(log_probs, uniform), jax.lax.stop_gradient(value)
 
-    return write(policy, writer, choose, (uniforms, keys))[0]
+    return write(policy, writer, choose, (uniforms, keys))
 
 
 def log_prob(
@@ -158,5 +162,3 @@ def _drawn(log_probs: Float[Array, " tokens"], uniform: Float[Array, ""]) -> Int
     total = cumulative[-1]
     passes = (cumulative > uniform * total) | (cumulative == total)
     return jnp.argmax(passes).astype(jnp.int32)
-
-

@@ -51,7 +51,7 @@ class Target(eqx.Module):
     ) -> Float[Array, ""]:
         is_constant = (tokens == self.evaluator.library.constant_id) & (tokens >= 0)
         of_constants = self.constant_prior.log_prob(jnp, jnp.where(is_constant, constants, 0.0))
-        of_tree = self.tree_prior.log_prob(jnp, tokens)
+        of_tree: Array = self.tree_prior.log_prob(jnp, tokens)
         return of_tree + jnp.where(is_constant, of_constants, 0.0).sum()
 
     def log_joint(
@@ -73,7 +73,10 @@ def make_target(
     scale, y = np.asarray(likelihood.scale), np.asarray(likelihood.y)
     residuals = UNDEFINED_ERRORS * (np.abs(y).max() / scale + 1.0)
     floor = likelihood.of_squares(np, (residuals**2).sum())
-    cast = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, dtype=dtype), tree)  # noqa: E731
+
+    def cast(tree: Any) -> Any:
+        return jax.tree.map(lambda a: jnp.asarray(a, dtype=dtype), tree)
+
     return Target(
         evaluator=Evaluator(grammar.library),
         X=cast(X),

@@ -105,8 +105,11 @@ def step(training: Training, state: TrainState) -> tuple[TrainState, TrainInfo]:
 def advance(
     training: Training, states: TrainState, num_steps: Int[Array, ""]
 ) -> tuple[TrainState, TrainInfo]:
-    """`num_steps` steps of all runs. The reports are (LONGEST_CHUNK, runs); the first are filled."""
-    step_all = jax.vmap(lambda state: step(training, state))
+    """`num_steps` steps of all runs. Of the reports, (LONGEST_CHUNK, runs), as many are filled."""
+
+    def step_all(states: TrainState) -> tuple[TrainState, TrainInfo]:
+        return jax.vmap(lambda state: step(training, state))(states)
+
     shapes = jax.eval_shape(step_all, states)[1]
     empty = jax.tree.map(lambda s: jnp.zeros((LONGEST_CHUNK, *s.shape), dtype=s.dtype), shapes)
 

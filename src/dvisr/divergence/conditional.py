@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dvisr.divergence.integrals import tree_log_q
@@ -48,10 +49,11 @@ def constant_density(
     place = tokens.index(writer.constant_id)
     constants = np.zeros((len(values), len(tree)))
     constants[:, place] = values
+    tokens_array = jnp.asarray(tree, jnp.int32)
     log_joint_q = eqx.filter_jit(jax.vmap(log_prob, in_axes=(None, None, None, 0)))
     q = []
     for policy in policies:
-        found = log_joint_q(policy, writer, tree.astype(np.int32), constants.astype(policy.dtype))
+        found = log_joint_q(policy, writer, tokens_array, jnp.asarray(constants, policy.dtype))
         q.append(np.exp(np.asarray(found) - tree_log_q(policy, writer, tree[None])[0]))
     return ConstantDensity(str(expression), values, exact, np.stack(q))
 

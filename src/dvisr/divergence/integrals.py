@@ -91,7 +91,8 @@ def _inner_constants(trees: np.ndarray, constant_id: int) -> np.ndarray:
     """How many constants of each tree are followed by another token."""
     is_constant = (trees == constant_id) & (trees >= 0)
     last = (trees >= 0).sum(axis=1) - 1
-    return is_constant.sum(axis=1) - is_constant[np.arange(len(trees)), last]
+    inner: np.ndarray = is_constant.sum(axis=1) - is_constant[np.arange(len(trees)), last]
+    return inner
 
 
 def _integrated(
@@ -105,17 +106,15 @@ def _integrated(
         )
     if dims == 0:
         return _on_nodes(policy, writer, target, trees, np.zeros((1, 0)), np.zeros(1))
-    found = None
-    for count in _NODES[dims]:
-        before, (nodes, log_weights) = found, _rule(count, dims)
-        found = _on_nodes(policy, writer, target, trees, nodes, log_weights)
-        if before is not None:
-            change = np.abs(np.exp(found.log_q) - np.exp(before.log_q)).max()
-            change = float(max(change, np.abs(found.gap - before.gap).max()))
-            found = dataclasses.replace(found, error=change)
-            if change < _TOLERANCE:
-                break
-    assert found is not None
+    first, *finer = _NODES[dims]
+    found = _on_nodes(policy, writer, target, trees, *_rule(first, dims))
+    for count in finer:
+        before, found = found, _on_nodes(policy, writer, target, trees, *_rule(count, dims))
+        change = np.abs(np.exp(found.log_q) - np.exp(before.log_q)).max()
+        change = float(max(change, np.abs(found.gap - before.gap).max()))
+        found = dataclasses.replace(found, error=change)
+        if change < _TOLERANCE:
+            break
     return found
 
 
@@ -217,7 +216,7 @@ def _batches(total: int) -> Iterator[np.ndarray]:
         yield np.arange(begin, min(begin + _BATCH, total))
 
 
-def _padded(rows: np.ndarray) -> np.ndarray:
+def _padded(rows: np.ndarray) -> Array:
     """To a power of two of rows, so that few shapes are compiled."""
     wanted = 1 << (len(rows) - 1).bit_length()
-    return np.concatenate([rows, np.repeat(rows[:1], wanted - len(rows), axis=0)])
+    return jnp.asarray(np.concatenate([rows, np.repeat(rows[:1], wanted - len(rows), axis=0)]))

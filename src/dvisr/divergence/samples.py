@@ -21,7 +21,9 @@ def sample_elbo_terms(
     """log joint - log q of so many draws, in float64."""
     found: list[np.ndarray] = []
     for batch in range(-(-num_samples // _BATCH)):
-        terms = _terms(policy, writer, target, min(_BATCH, num_samples), jax.random.fold_in(key, batch))
+        terms = _terms(
+            policy, writer, target, min(_BATCH, num_samples), jax.random.fold_in(key, batch)
+        )
         found.append(np.asarray(terms, dtype=np.float64))
     return np.concatenate(found)[:num_samples]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_COMMON = {
+Value = int | float | str
+
+_COMMON: dict[str, Value] = {
     "RNN type": "Gated Recurrent Unit",
     "Number of hidden layers": 1,
     "Optimiser": "RMSprop",
@@ -14,12 +16,12 @@ _COMMON = {
     "LRA factor": 0.5,
     "Likelihood standard deviation": 1.0,
 }
-_MOVING_AVERAGE = {
+_MOVING_AVERAGE: dict[str, Value] = {
     "Baseline": "Exponential weighted moving average",
     "Baseline (EWMA) α": 0.25,
 }
 
-HYPERPARAMETERS: dict[str, dict[str, int | float | str]] = {
+HYPERPARAMETERS: dict[str, dict[str, Value]] = {
     "simple": {
         "Epochs": 250,
         "Samples per epoch": 100,

@@ -60,6 +60,10 @@ class Result:
     def median_kl(self) -> float:
         return float(np.median(self.kl))
 
+    @property
+    def median_kl_elbo(self) -> float:
+        return float(np.median(self.kl_elbo))
+
 
 def save_result(path: Path, result: Result) -> None:
     arrays = {"elbo": result.elbo, "learning_rate": result.learning_rate, **result.policy}

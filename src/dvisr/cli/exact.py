@@ -1,64 +1,23 @@
-"""The command line: parses, calls, prints."""
+"""`dvisr exact` and `dvisr demo`."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import pandas as pd
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from dvisr.cli.console import finite, late_progress, new_console, printable
 from dvisr.data import PLANETS, dataset_from_table, read_table
 from dvisr.exact import ExactPosterior, exact_posterior
 from dvisr.types import Dataset
-
-OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
-_QUIET_SECONDS = 2.0
-
-
-def main() -> None:
-    """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
-    try:
-        cli.main(standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.ClickException as error:
-        _fail(error.format_message())
-    except (ValueError, MemoryError) as error:
-        _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("dvisr: interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # `dvisr ... | head`: nobody reads on, which is no failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(OK)
-
-
-def _fail(message: str) -> None:
-    click.echo(f"dvisr: {_printable(' '.join(message.split()))}", err=True)
-    sys.exit(WRONG_REQUEST)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
-@click.version_option(package_name="dvisr")
-@click.pass_context
-def cli(context: click.Context) -> None:
-    """Symbolic regression with a posterior: which formulas, with what probability."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 class _Noise(click.ParamType):
@@ -82,7 +41,7 @@ def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
         raise click.BadParameter(f"the list can't be read: {error}") from None
 
 
-@cli.command(short_help="The exact posterior over all small expressions.")
+@click.command(short_help="The exact posterior over all small expressions.")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", required=True, help="The column to explain.")
 @click.option(
@@ -156,10 +115,10 @@ def _settings(settings: dict[str, Any], err: str | None) -> str:
     return text
 
 
-@cli.command(short_help="Kepler's third law from eight planets.")
+@click.command(short_help="Kepler's third law from eight planets.")
 def demo() -> None:
     """Find the law between the planets' distances from the Sun and their years."""
-    console = _console()
+    console = new_console()
     console.print(
         "Eight planets: a, the distance from the Sun (astronomical units), and the period"
     )
@@ -176,7 +135,7 @@ def demo() -> None:
 
 
 def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
-    with _late_progress("summing over expressions") as progress:
+    with late_progress("summing over expressions") as progress:
         return exact_posterior(
             dataset.X,
             dataset.y,
@@ -187,65 +146,23 @@ def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
         )
 
 
-@contextmanager
-def _late_progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error with the time left, once two seconds have passed."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%, elapsed"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task(what, total=1.0)
-    # A timer rather than a look at the clock: the first step alone may take longer than that.
-    timer = threading.Timer(_QUIET_SECONDS, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield lambda fraction: bar.update(task, completed=fraction)
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
-
-
 def _as_json(posterior: ExactPosterior, top: int) -> dict[str, Any]:
     columns = ["expression", "probability", "log_joint"]
     rows = posterior.table(top)[columns].to_dict(orient="records")
     merged = posterior.functions(top)[[*columns, "num_trees"]].to_dict(orient="records")
     return {
-        "log_evidence": _finite(posterior.log_evidence),
-        "log_evidence_error": _finite(posterior.log_evidence_error),
+        "log_evidence": finite(posterior.log_evidence),
+        "log_evidence_error": finite(posterior.log_evidence_error),
         "num_trees": posterior.num_trees,
         "num_allowed": posterior.num_allowed,
         "num_functions": posterior.num_functions,
-        "posterior": [{str(key): _finite(value) for key, value in row.items()} for row in rows],
-        "functions": [{str(key): _finite(value) for key, value in row.items()} for row in merged],
+        "posterior": [{str(key): finite(value) for key, value in row.items()} for row in rows],
+        "functions": [{str(key): finite(value) for key, value in row.items()} for row in merged],
     }
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # for `main` to end on
-
-
-def _console() -> Console:
-    console = _Console(highlight=False)
-    return console if console.is_terminal else _Console(highlight=False, width=120)
-
-
 def _print(posterior: ExactPosterior, top: int) -> None:
-    console = _console()
+    console = new_console()
     functions = posterior.functions(top)
     shown = min(1.0, float(functions["probability"].sum()))
     share = "all" if shown > 1.0 - 1e-9 else f"{math.floor(shown * 1e4) / 1e2:.2f} %"
@@ -271,13 +188,8 @@ def _print_table(
     for rank, (expression, probability, value) in enumerate(zip(*columns, strict=True), 1):
         shown = f"{probability:.8f}" if probability >= 5e-9 else f"{probability:.2e}"
         # As `Text`, so that a column called [red] is no markup.
-        table.add_row(str(rank), Text(_printable(expression)), shown, last_format.format(value))
+        table.add_row(str(rank), Text(printable(expression)), shown, last_format.format(value))
     console.print(table)
-
-
-def _printable(text: str) -> str:
-    """Control characters, as a column's name may hold them, shown rather than obeyed."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _counts(posterior: ExactPosterior) -> str:

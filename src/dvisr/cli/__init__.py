@@ -1,0 +1,52 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from dvisr.cli.console import printable
+from dvisr.cli.exact import demo, exact
+from dvisr.cli.reproduce import reproduce
+
+OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+
+
+def main() -> None:
+    """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
+    try:
+        cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (ValueError, MemoryError) as error:
+        _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("dvisr: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # `dvisr ... | head`: nobody reads on, which is no failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(OK)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
+    sys.exit(WRONG_REQUEST)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.version_option(package_name="dvisr")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Symbolic regression with a posterior: which formulas, with what probability."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+cli.add_command(exact)
+cli.add_command(demo)
+cli.add_command(reproduce)

@@ -1,0 +1,245 @@
+"""`dvisr reproduce`: the paper's experiments, side by side with the paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from dvisr.cli.console import finite, new_console
+from dvisr.experiments import (
+    SCALING_SIZES,
+    Reproduction,
+    experiments,
+    kl_limit,
+    write_pages,
+)
+from dvisr.experiments import (
+    reproduce as run_all,
+)
+from dvisr.recipes import RECIPES
+
+LARGEST_SIZE = 25  # for which the exact evidence can be had
+GROUPS = ("simple", "constants", "scaling", "all")
+FAILED_CHECK, INTERRUPTED = 1, 130
+
+
+def _sizes(_: Any, __: Any, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    low, separator, high = value.partition("-")
+    try:
+        first, last = int(low), int(high if separator else low)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no range of sizes: write 1-12 or 7") from None
+    if not 1 <= first <= last <= LARGEST_SIZE:
+        raise click.BadParameter(
+            f"sizes go from 1 to {LARGEST_SIZE}, the smaller first, not {value!r}"
+        )
+    return tuple(range(first, last + 1))
+
+
+@click.command(short_help="The paper's experiments, beside the paper's numbers.")
+@click.argument("group", type=click.Choice(GROUPS), default="all")
+@click.option(
+    "--recipe",
+    default="paper",
+    show_default=True,
+    type=click.Choice(list(RECIPES)),
+    help="Policy, objective, optimiser and schedule.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    help="Runs of each experiment; by default the paper's: 10, and 1 for scaling.",
+)
+@click.option("--sizes", callback=_sizes, help="Sizes of the scaling experiments: 1-12, or 7.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**31 - 1))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for results, figures and index.html; an interrupted run goes on there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.pass_context
+def reproduce(
+    context: click.Context,
+    group: str,
+    recipe: str,
+    runs: int | None,
+    sizes: tuple[int, ...] | None,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the paper's experiments and print their tables: the paper's number, the exact one, ours.
+
+    Exit status 1 if anything falls short.
+    """
+    if sizes is not None and group not in ("scaling", "all"):
+        raise click.BadParameter(f"--sizes is for the scaling experiments, not for {group}")
+    chosen = experiments(group, SCALING_SIZES if sizes is None else sizes, runs)
+    console = new_console()
+    found: list[Reproduction] = []
+    interrupted = False
+
+    def on_result(one: Reproduction) -> None:
+        found.append(one)
+        if not as_json and one.experiment.kind != "scaling":
+            _print_table(console, one)
+
+    try:
+        with _progress() as on_progress:
+            run_all(chosen, recipe, seed, out=out, on_progress=on_progress, on_result=on_result)
+    except KeyboardInterrupt:
+        interrupted = True
+    passed = not interrupted and not any(one.failures for one in found)
+    if as_json:
+        click.echo(json.dumps(_as_json(found, passed), allow_nan=False))
+    else:
+        _print_scaling(console, [one for one in found if one.experiment.kind == "scaling"])
+    if interrupted:
+        kept = "nothing is kept without --out" if out is None else "the same command goes on"
+        done = f"{len(found)} of {len(chosen)} experiments are finished"
+        click.echo(f"dvisr: interrupted: {done}; {kept}", err=True)
+        context.exit(INTERRUPTED)
+    if out is not None:
+        page = write_pages(found, out)
+        click.echo(f"tables and figures: {page}", err=True)
+    if not as_json:
+        _print_verdict(console, found)
+    context.exit(0 if passed else FAILED_CHECK)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar with the time left where there is a terminal, else a line for each experiment."""
+    console = Console(stderr=True, highlight=False)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%, elapsed"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    task = bar.add_task("starting", total=1.0)
+    latest = ""
+
+    def report(name: str, fraction: float) -> None:
+        nonlocal latest
+        if name != latest and not console.is_terminal:
+            console.print(f"{name} ({fraction:.0%} of the work is done)")
+        latest = name
+        bar.update(task, description=name, completed=fraction)
+
+    with bar:
+        yield report
+
+
+def _as_json(found: Sequence[Reproduction], passed: bool) -> dict[str, Any]:
+    return {
+        "experiments": [
+            {
+                "name": one.experiment.name,
+                "runs": len(one.result.kl),
+                "log_evidence": one.result.log_evidence,
+                "expressions": [
+                    {
+                        "expression": row.expression,
+                        "paper": row.paper,
+                        "exact": row.exact,
+                        "q_median": row.q_median,
+                        "q_iqr": list(row.q_iqr),
+                    }
+                    for row in one.result.rows
+                ],
+                "kl": [finite(kl) for kl in one.result.kl],
+                "seconds": one.result.seconds,
+            }
+            for one in found
+            if one.experiment.kind != "scaling"
+        ],
+        "scaling": [
+            {
+                "max_tokens": one.experiment.max_tokens,
+                "log_evidence": one.result.log_evidence,
+                "kl": finite(one.result.median_kl),
+                "kl_stderr": finite(one.result.kl_stderr),
+                "kl_method": one.result.kl_method,
+                "kl_elbo": finite(one.result.median_kl_elbo),
+                "published_kl": one.experiment.published_kl,
+                "seconds": one.result.seconds,
+            }
+            for one in found
+            if one.experiment.kind == "scaling"
+        ],
+        "passed": passed,
+    }
+
+
+def _print_table(console: Console, one: Reproduction) -> None:
+    result = one.result
+    table = Table(title=one.experiment.name, title_justify="left")
+    table.add_column("expression")
+    for head in ("paper", "exact", "q, median", "q, 25 %", "q, 75 %"):
+        table.add_column(head, justify="right")
+    for row in result.rows:
+        paper = "" if row.paper is None else f"{row.paper:.8f}"
+        numbers = (row.exact, row.q_median, *row.q_iqr)
+        table.add_row(row.expression, paper, *(f"{number:.8f}" for number in numbers))
+    console.print(table)
+    console.print(
+        f"log evidence {result.log_evidence:.10f}; KL median {result.median_kl:.1e}, worst of "
+        f"{len(result.kl)} run(s) {result.worst_kl:.1e}; {result.seconds:.1f} s: {_verdict(one)}\n"
+    )
+
+
+def _verdict(one: Reproduction) -> str:
+    return "FAIL: " + "; ".join(one.failures) if one.failures else "pass"
+
+
+def _print_scaling(console: Console, found: Sequence[Reproduction]) -> None:
+    if not found:
+        return
+    table = Table(title="scaling: y = x0², by the maximum number of tokens", title_justify="left")
+    for head in (
+        "tokens", "log evidence", "published KL", "KL", "KL, samples", "method", "published s",
+        "seconds", "",
+    ):  # fmt: skip
+        table.add_column(head, justify="right")
+    for one in found:
+        result, experiment = one.result, one.experiment
+        published, seconds = experiment.published_kl, experiment.published_seconds
+        verdict = "" if kl_limit(experiment) is None else ("FAIL" if one.failures else "pass")
+        table.add_row(
+            str(experiment.max_tokens),
+            f"{result.log_evidence:.10f}",
+            "" if published is None else f"{published:.3g}",
+            f"{result.median_kl:.3g}",
+            f"{result.median_kl_elbo:.3g}",
+            result.kl_method,
+            "" if seconds is None else f"{seconds:,.0f}",
+            f"{result.seconds:.1f}",
+            verdict,
+        )
+    console.print(table)
+    console.print("pass: KL at most 1.25 times the published one, or 1.25 times 0.001\n")
+
+
+def _print_verdict(console: Console, found: Sequence[Reproduction]) -> None:
+    good = sum(not one.failures for one in found)
+    seconds = sum(one.result.seconds for one in found)
+    console.print(
+        f"{good} of {len(found)} experiments pass, in {seconds / 60:.1f} minutes of training"
+    )

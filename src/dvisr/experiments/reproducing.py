@@ -1,0 +1,123 @@
+"""Many experiments in turn, each kept when it is done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dvisr.experiments.checks import failures
+from dvisr.experiments.paper import Experiment
+from dvisr.experiments.results import Result, load_result, save_result
+from dvisr.experiments.running import run
+from dvisr.recipes import Recipe, find_recipe
+from dvisr.runs import BrokenFile
+
+_COMPILING = 2e8  # in the units of `_work`
+_DOUBLE = 1.7  # how much longer float64 takes
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduction:
+    experiment: Experiment
+    result: Result
+    failures: list[str]
+
+
+def reproduce(
+    chosen: Sequence[Experiment],
+    recipe_name: str,
+    seed: int,
+    *,
+    out: Path | None = None,
+    on_progress: Callable[[str, float], None] = lambda name, fraction: None,
+    on_result: Callable[[Reproduction], None] = lambda reproduction: None,
+) -> list[Reproduction]:
+    """Run experiments one after the other. With `out`, finished ones are kept there and found
+    again, and an unfinished one goes on where it was interrupted.
+
+    `on_progress` is told the experiment's name and the fraction of all the work that is done.
+    """
+    recipes = [find_recipe(recipe_name, experiment.kind) for experiment in chosen]
+    work = [_work(e, recipe) for e, recipe in zip(chosen, recipes, strict=True)]
+    if out is not None:
+        _make_folder(out)
+    found: list[Reproduction] = []
+    for number, (experiment, recipe) in enumerate(zip(chosen, recipes, strict=True)):
+
+        def report(fraction: float, number: int = number) -> None:
+            done = sum(work[:number]) + fraction * work[number]
+            on_progress(chosen[number].name, done / sum(work))
+
+        report(0.0)
+        settings = _settings(experiment, recipe_name, recipe, seed)
+        result = _kept(out, experiment, settings)
+        if result is None:
+            result = run(
+                experiment,
+                recipe,
+                settings,
+                checkpoint=None if out is None else _file(out, "unfinished", experiment),
+                progress=report,
+            )
+            if out is not None:
+                save_result(_file(out, "results", experiment), result)
+        found.append(Reproduction(experiment, result, failures(experiment, result)))
+        on_result(found[-1])
+    return found
+
+
+def _work(experiment: Experiment, recipe: Recipe) -> float:
+    """How long an experiment takes, in some unit: for the time left."""
+    factor = _DOUBLE if experiment.precision == "float64" else 1.0
+    samples = recipe.num_steps * recipe.num_samples * experiment.num_runs
+    return factor * samples * experiment.max_tokens * recipe.hidden_size + _COMPILING
+
+
+def _settings(
+    experiment: Experiment, recipe_name: str, recipe: Recipe, seed: int
+) -> dict[str, Any]:
+    """All that a result depends on, as JSON has it."""
+    fields = {f.name: getattr(recipe, f.name) for f in dataclasses.fields(recipe)}
+    return {
+        "experiment": experiment.name,
+        "num_runs": experiment.num_runs,
+        "precision": experiment.precision,
+        "seed": seed,
+        "recipe": recipe_name,
+        **fields,
+        "baseline": repr(recipe.baseline),
+    }
+
+
+def _kept(out: Path | None, experiment: Experiment, settings: dict[str, Any]) -> Result | None:
+    """An earlier result of the same settings. One of others, or a broken file, is run again."""
+    if out is None:
+        return None
+    path = _file(out, "results", experiment)
+    if not path.exists():
+        return None
+    try:
+        result = load_result(path)
+    except BrokenFile:
+        return None
+    return result if result.settings == settings else None
+
+
+def _file(out: Path, folder: str, experiment: Experiment) -> Path:
+    return out / folder / f"{experiment.name.replace('/', '-')}.safetensors"
+
+
+def _make_folder(out: Path) -> None:
+    """Before hours of work, not after."""
+    try:
+        for name in ("results", "unfinished"):
+            (out / name).mkdir(parents=True, exist_ok=True)
+        probe = out / "results" / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"can't write to {out} ({error.strerror}): choose another folder with --out"
+        ) from None
