@@ -14,7 +14,7 @@ from dvisr.constraints import Grammar
 from dvisr.objective import EWMA, AbstractBaseline, BatchMean, Reinforce
 from dvisr.optim import ReduceOnPlateau, RMSprop
 from dvisr.policy import GRUPolicy
-from dvisr.sampling import make_writer
+from dvisr.sampling import AbstractDraws, IndependentDraws, make_writer
 from dvisr.target import Target
 from dvisr.training import Training, TrainState
 
@@ -33,12 +33,13 @@ class Recipe:
     patience: int
     min_learning_rate: float
     baseline: AbstractBaseline
+    draws: AbstractDraws = dataclasses.field(default_factory=IndependentDraws)
 
     def training(self, grammar: Grammar, target: Target) -> Training:
         return Training(
             writer=make_writer(grammar),
             target=target,
-            objective=Reinforce(self.baseline, self.num_samples),
+            objective=Reinforce(self.baseline, self.num_samples, self.draws),
             optimiser=RMSprop(self.decay, self.epsilon),
             schedule=ReduceOnPlateau(
                 learning_rate=self.learning_rate,

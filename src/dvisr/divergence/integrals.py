@@ -176,10 +176,12 @@ def _densities(
     log q - log joint."""
 
     def one(tokens: Array, nodes: Array, is_free: Array) -> tuple[Array, Array]:
-        def choose(log_probs: Array, outputs: Outputs, given: tuple[Array, Array]) -> tuple:
+        def choose(
+            _: None, log_probs: Array, outputs: Outputs, given: tuple[Array, Array]
+        ) -> tuple:
             token, node = given
             value = policy.head.centre(outputs.constant)
-            return token, value + policy.head.scale(outputs.constant) * node
+            return token, value + policy.head.scale(outputs.constant) * node, None
 
         written, steps = write(policy, writer, choose, (tokens, nodes.astype(policy.dtype)))
         log_scales = jnp.log(jax.vmap(policy.head.scale)(steps.outputs.constant))

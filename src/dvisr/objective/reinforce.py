@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from dvisr.objective.baselines import AbstractBaseline
 from dvisr.policy import AbstractPolicy
-from dvisr.sampling import Sample, Writer, sample
+from dvisr.sampling import AbstractDraws, IndependentDraws, Sample, Writer
 from dvisr.target import Target
 
 
@@ -33,6 +33,7 @@ class Reinforce(eqx.Module):
 
     baseline: AbstractBaseline
     num_samples: int = eqx.field(static=True)
+    draws: AbstractDraws = IndependentDraws()
 
     def __check_init__(self) -> None:
         if self.num_samples < 1:
@@ -48,10 +49,9 @@ class Reinforce(eqx.Module):
         key: PRNGKeyArray,
     ) -> tuple[AbstractPolicy, Any, ReinforceInfo]:
         """The gradient of the *loss*, -ELBO, by the policy; the baseline's state; what was seen."""
-        keys = jax.random.split(key, self.num_samples)
 
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Any, ReinforceInfo]]:
-            samples = jax.vmap(lambda k: sample(policy, writer, key=k))(keys)
+            samples = self.draws(policy, writer, self.num_samples, key=key)
             terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
             baseline, after = self.baseline(state, terms)
             info = ReinforceInfo(

@@ -1,9 +1,9 @@
-"""`sample` and `log_prob`, from one scan body: they can't disagree.
+"""One scan body writes every tree, so that `sample` and `log_prob` can't disagree.
 
 The body asks the policy for the next token under the mask, has it chosen, and writes it. Sampling
-chooses at random, `log_prob` as it is told, and quadrature over constants (`divergence`) is told
-the tokens and places the constants. Samples carry their log q, and it can be differentiated by the
-policy's weights where it stands, with no second pass through the network.
+(`draws`) chooses at random, `log_prob` as it is told, and quadrature over constants (`divergence`)
+is told the tokens and places the constants. Samples carry their log q, and it can be differentiated
+by the policy's weights where it stands, with no second pass through the network.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from dvisr.constraints import Grammar, masking
 from dvisr.policy import AbstractPolicy, Outputs, observe
@@ -54,34 +54,13 @@ class _Carry(eqx.Module):
     state: masking.MaskState
     constants: Float[Array, " length"]
     memory: Any
+    chooser: Any
     log_q: Float[Array, ""]
 
 
-# Of the log probabilities, the policy's outputs and the step's own input: a token and a value.
-Choose = Callable[[Array, Outputs, Any], tuple[Array, Array]]
-
-
-def sample(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> Sample:
-    """One draw. Gradients flow through log_q alone, never through what was drawn."""
-    return draw(policy, writer, key=key)[0]
-
-
-def draw(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> tuple[Sample, Step]:
-    """One draw, and what was said at each step."""
-    token_key, constant_key = jax.random.split(key)
-    length = writer.mask.length
-    uniforms = jax.random.uniform(token_key, (length,), dtype=policy.dtype)
-    has_constants = writer.constant_id >= 0
-    keys = jax.random.split(constant_key, length) if has_constants else None
-
-    def choose(log_probs: Array, outputs: Outputs, entry: Any) -> tuple[Array, Array]:
-        uniform, value_key = entry
-        if not has_constants:
-            return _drawn(log_probs, uniform), jnp.zeros((), dtype=policy.dtype)
-        value = policy.head.sample(outputs.constant, key=value_key)
-        return _drawn(log_probs, uniform), jax.lax.stop_gradient(value)
-
-    return write(policy, writer, choose, (uniforms, keys))
+# Of the chooser's state, the log probabilities, the policy's outputs and the step's own input: a
+# token, a value, and the state after that.
+Choose = Callable[[Any, Array, Outputs, Any], tuple[Array, Array, Any]]
 
 
 def log_prob(
@@ -92,14 +71,15 @@ def log_prob(
 ) -> Float[Array, ""]:
     """log q of a tree and its constants; -inf for what is no tree or one the mask forbids."""
     chosen = (tokens, constants)
-    written, _ = write(policy, writer, lambda log_probs, outputs, given: given, chosen)
+    written, _ = write(policy, writer, lambda _, log_probs, outputs, given: (*given, None), chosen)
     return jnp.where((written.tokens == tokens).all(), written.log_q, -jnp.inf)
 
 
 def write(
-    policy: AbstractPolicy, writer: Writer, choose: Choose, given: Any
+    policy: AbstractPolicy, writer: Writer, choose: Choose, given: Any, chooser: Any = None
 ) -> tuple[Sample, Step]:
-    """A tree from the root on; `given` has one entry a step for `choose`."""
+    """A tree from the root on; `given` has one entry a step for `choose`, whose state starts as
+    `chooser`."""
 
     def body(carry: _Carry, entry: Any) -> tuple[_Carry, Step]:
         return _write_one(policy, writer, choose, carry, entry)
@@ -109,6 +89,7 @@ def write(
         state=masking.start(mask),
         constants=jnp.zeros((mask.length,), dtype=policy.dtype),
         memory=policy.start(),
+        chooser=chooser,
         log_q=jnp.zeros((), dtype=policy.dtype),
     )
     end, steps = jax.lax.scan(
@@ -128,7 +109,7 @@ def _write_one(
     # Once the tree is complete the mask allows nothing; a softmax over nothing would be NaN.
     is_legal = masking.allowed(writer.mask, state) | is_over
     log_probs = jax.nn.log_softmax(jnp.where(is_legal, outputs.logits, -jnp.inf))
-    token, value = choose(log_probs, outputs, entry)
+    token, value, chooser = choose(carry.chooser, log_probs, outputs, entry)
 
     lanes = jnp.arange(log_probs.shape[0], dtype=token.dtype)
     # Selected rather than indexed: the gradient of a lookup is a scatter, which is slow.
@@ -137,8 +118,9 @@ def _write_one(
     of_token = jnp.where(is_over, 0.0, jnp.where(in_range, of_token, -jnp.inf))
     if writer.constant_id >= 0:
         is_constant = (token == writer.constant_id) & ~is_over
-        # A value that is not asked for can be anything; zero keeps its gradient finite.
-        value = jnp.where(is_constant, value, 0.0)
+        # A value that is not asked for can be anything; the centre keeps its gradient finite.
+        centre = jax.lax.stop_gradient(policy.head.centre(outputs.constant))
+        value = jnp.where(is_constant, value, centre)
         density = policy.head.log_prob(outputs.constant, value)
         of_constant = jnp.where(is_constant, density, 0.0)
         places = jnp.arange(carry.constants.shape[0], dtype=jnp.int32)
@@ -150,15 +132,7 @@ def _write_one(
         state=masking.step(writer.mask, state, jnp.where(in_range, token, 0)),
         constants=constants,
         memory=memory,
+        chooser=chooser,
         log_q=carry.log_q + of_token + of_constant,
     )
     return moved, Step(log_probs, outputs, of_token, of_constant)
-
-
-def _drawn(log_probs: Float[Array, " tokens"], uniform: Float[Array, ""]) -> Int[Array, ""]:
-    """The first token at which the cumulative probability passes a uniform number. Where rounding
-    lets none pass, the first at which it is whole; a token of probability zero is neither."""
-    cumulative = jnp.cumsum(jnp.exp(jax.lax.stop_gradient(log_probs)))
-    total = cumulative[-1]
-    passes = (cumulative > uniform * total) | (cumulative == total)
-    return jnp.argmax(passes).astype(jnp.int32)

@@ -1,0 +1,24 @@
+"""Writing trees with a policy: draws, and the probability of what is given."""
+
+from dvisr.sampling.draws import (
+    AbstractDraws,
+    IndependentDraws,
+    StratifiedDraws,
+    draw,
+    sample,
+)
+from dvisr.sampling.writing import Sample, Step, Writer, log_prob, make_writer, write
+
+__all__ = [
+    "AbstractDraws",
+    "IndependentDraws",
+    "Sample",
+    "Step",
+    "StratifiedDraws",
+    "Writer",
+    "draw",
+    "log_prob",
+    "make_writer",
+    "sample",
+    "write",
+]

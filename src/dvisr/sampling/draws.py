@@ -1,0 +1,115 @@
+"""Drawing trees from a policy: one by one, or a batch that is spread evenly over q."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from dvisr.policy import AbstractPolicy, Outputs
+from dvisr.sampling.writing import Sample, Step, Writer, write
+
+
+def sample(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> Sample:
+    """One draw. Gradients flow through log_q alone, never through what was drawn."""
+    return draw(policy, writer, key=key)[0]
+
+
+def draw(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> tuple[Sample, Step]:
+    """One draw, and what was said at each step."""
+    fresh = jnp.ones((), dtype=policy.dtype)  # nothing is known of the uniform number: draw it
+    return _draw(policy, writer, jnp.zeros_like(fresh), fresh, key)
+
+
+class AbstractDraws(eqx.Module):
+    """How the samples of a batch are drawn. Each of them has the distribution q."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
+    ) -> Sample:
+        """`num_samples` of them, on a leading axis."""
+
+
+class IndependentDraws(AbstractDraws):
+    def __call__(
+        self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
+    ) -> Sample:
+        keys = jax.random.split(key, num_samples)
+        return jax.vmap(lambda k: sample(policy, writer, key=k))(keys)
+
+
+class StratifiedDraws(AbstractDraws):
+    """Systematic sampling. Lay all trees end to end on the unit interval, each as long as its
+    probability, in prefix order; take N points at equal distances from a random start. A tree of
+    probability q comes up N q times, rounded up or down, where independent draws would scatter by
+    sqrt(N q): averages over the batch stay unbiased and lose most of their noise.
+
+    One uniform number decodes a whole tree: the part of it that the first token leaves open, scaled
+    up again, decides the second, and so on.
+    """
+
+    def __call__(
+        self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
+    ) -> Sample:
+        start_key, samples_key = jax.random.split(key)
+        start = jax.random.uniform(start_key, dtype=policy.dtype)
+        points = (jnp.arange(num_samples, dtype=policy.dtype) + start) / num_samples
+        grain = jnp.asarray(np.finfo(policy.dtype).eps, dtype=policy.dtype)
+        keys = jax.random.split(samples_key, num_samples)
+        return jax.vmap(lambda point, k: _draw(policy, writer, point, grain, k)[0])(points, keys)
+
+
+def _draw(
+    policy: AbstractPolicy,
+    writer: Writer,
+    point: Float[Array, ""],
+    grain: Float[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Sample, Step]:
+    """Decode a tree from a uniform number that is known to within `grain`; digits beyond that are
+    drawn as they are needed. A grain of 1 knows nothing: every token then has a number of its own.
+    """
+    token_key, constant_key = jax.random.split(key)
+    length = writer.mask.length
+    digits = jax.random.uniform(token_key, (length,), dtype=policy.dtype)
+    has_constants = writer.constant_id >= 0
+    keys = jax.random.split(constant_key, length) if has_constants else None
+
+    def choose(chooser: Any, log_probs: Array, outputs: Outputs, entry: Any) -> tuple:
+        (point, grain), (more, value_key) = chooser, entry
+        point = point + grain * more
+        point = point - jnp.floor(point)
+        token, chooser = _decoded(log_probs, point, grain)
+        if not has_constants:
+            return token, jnp.zeros((), dtype=policy.dtype), chooser
+        value = policy.head.sample(outputs.constant, key=value_key)
+        return token, jax.lax.stop_gradient(value), chooser
+
+    return write(policy, writer, choose, (digits, keys), (point, grain))
+
+
+def _decoded(
+    log_probs: Float[Array, " tokens"], point: Float[Array, ""], grain: Float[Array, ""]
+) -> tuple[Int[Array, ""], tuple[Float[Array, ""], Float[Array, ""]]]:
+    """The token in whose stretch of the unit interval the point lies; then the point's place in
+    that stretch, and the grain as large as it looks from there.
+
+    The token is the first at which the cumulative probability passes the point. Where rounding
+    lets none pass, the first at which it is whole; a token of probability zero is neither.
+    """
+    probs = jnp.exp(jax.lax.stop_gradient(log_probs))
+    cumulative = jnp.cumsum(probs)
+    total = cumulative[-1]
+    passes = (cumulative > point * total) | (cumulative == total)
+    token = jnp.argmax(passes).astype(jnp.int32)
+    chosen = jnp.arange(probs.shape[0], dtype=jnp.int32) == token
+    width = jnp.where(chosen, probs, 0.0).sum() / total
+    end = jnp.where(chosen, cumulative, 0.0).sum() / total
+    inside = jnp.clip((point - (end - width)) / width, 0.0, 1.0)
+    return token, (inside, jnp.minimum(grain / width, 1.0))
