@@ -27,6 +27,7 @@ from dvisr.target import Target
 
 MAX_DIMENSIONS = 2
 _BATCH = 4096  # rows worked out at once
+_FEW = 256
 _NODES = {1: (48, 96, 192, 384), 2: (48, 96, 192)}
 _RANGE = 3.2  # of t: x reaches 8e7, and a Normal's weight is long nothing
 _TOLERANCE = 1e-12
@@ -219,6 +220,6 @@ def _batches(total: int) -> Iterator[np.ndarray]:
 
 
 def _padded(rows: np.ndarray) -> Array:
-    """To a power of two of rows, so that few shapes are compiled."""
-    wanted = 1 << (len(rows) - 1).bit_length()
+    """To one of two numbers of rows, so that few shapes are compiled."""
+    wanted = _FEW if len(rows) <= _FEW else _BATCH
     return jnp.asarray(np.concatenate([rows, np.repeat(rows[:1], wanted - len(rows), axis=0)]))

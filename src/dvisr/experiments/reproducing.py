@@ -88,6 +88,7 @@ def _settings(
         "recipe": recipe_name,
         **fields,
         "baseline": repr(recipe.baseline),
+        "draws": repr(recipe.draws),
     }
 
 

@@ -1,0 +1,174 @@
+"""q is a distribution, and draws from it are draws from it."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dvisr.constraints import Constraints, Grammar
+from dvisr.divergence import tree_log_q
+from dvisr.exact import enumerate_trees
+from dvisr.library import Library
+from dvisr.policy import GRUPolicy
+from dvisr.sampling import (
+    AbstractDraws,
+    IndependentDraws,
+    Sample,
+    StratifiedDraws,
+    log_prob,
+    make_writer,
+)
+from tests.contracts import FALSE_ALARM
+
+Case = tuple[list[str], list[str], bool, int, Constraints]
+CASES: dict[str, Case] = {
+    "simple": (["+", "*", "sin"], ["x0"], False, 6, "paper"),
+    "two variables": (["-", "*", "cos", "exp"], ["a", "b"], False, 5, "default"),
+    "literals": (["/", "sqrt", "1", "pi"], ["x"], False, 5, "none"),
+    "inverses": (["exp", "log", "+"], ["x"], False, 6, ["no-inverse", "max-depth=3"]),
+    "counts": (["+", "^"], ["x", "y"], False, 5, ["min-tokens=3", "max-repeats:x=2"]),
+    "constants": (["+", "*", "cos"], ["x0"], True, 3, "paper"),
+    "more constants": (["+", "*", "sin"], ["x0"], True, 5, ["no-all-constant", "max-constants=2"]),
+}
+
+
+@functools.cache
+def made(name: str) -> tuple[Grammar, GRUPolicy, np.ndarray]:
+    operators, variables, constants, size, constraints = CASES[name]
+    grammar = Grammar(Library.create(operators, variables, constants=constants), size, constraints)
+    policy = GRUPolicy.create(grammar.library, 8, key=jax.random.key(5), dtype=jnp.float64)
+    return grammar, jax.tree.map(lambda a: 3.0 * a, policy), enumerate_trees(grammar)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_q_sums_to_one(name: str) -> None:
+    """With constants they are integrated out first, by quadrature where a token follows one."""
+    grammar, policy, trees = made(name)
+    total = np.exp(tree_log_q(policy, make_writer(grammar), trees)).sum()
+    assert abs(total - 1.0) < 1e-12
+
+
+def counts(drawn: Sample, trees: np.ndarray) -> np.ndarray:
+    places = {tuple(tree): place for place, tree in enumerate(trees.tolist())}
+    rows = [places[tuple(tokens)] for tokens in np.asarray(drawn.tokens).tolist()]
+    return np.bincount(rows, minlength=len(trees))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_independent_draws_fit(name: str) -> None:
+    grammar, policy, trees = made(name)
+    writer, num = make_writer(grammar), 50_000
+    q = np.exp(tree_log_q(policy, writer, trees))
+    found = counts(IndependentDraws()(policy, writer, num, key=jax.random.key(11)), trees)
+    expected = num * q / q.sum()
+    rare = expected < 5.0
+    if rare.any():  # pooled
+        expected = np.append(expected[~rare], expected[rare].sum())
+        found = np.append(found[~rare], found[rare].sum())
+    keep = expected > 1.0
+    assert found[~keep].sum() <= 15
+    expected = expected[keep] * found[keep].sum() / expected[keep].sum()
+    assert stats.chisquare(found[keep], expected).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_stratified_draws_are_even(name: str, dtype: type) -> None:
+    """In prefix order the trees up to any one of them come up N q times, to within one. Constants
+    are drawn as ever, so where tokens depend on them this holds for the first part only."""
+    grammar, policy, trees = made(name)
+    if grammar.library.has_constants:
+        trees = trees[:0]
+    policy = jax.tree.map(lambda a: a.astype(dtype), policy)
+    writer, num = make_writer(grammar), 1000
+    for seed in range(3):
+        drawn = StratifiedDraws()(policy, writer, num, key=jax.random.key(seed))
+        if len(trees) == 0:
+            first = np.bincount(np.asarray(drawn.tokens)[:, 0], minlength=len(grammar.library))
+            q_first = _first_token(policy, grammar)
+            assert np.abs(np.cumsum(first) - num * np.cumsum(q_first)).max() < 1.01
+            continue
+        q = np.exp(tree_log_q(policy, writer, trees).astype(np.float64))
+        order = np.lexsort(trees.T[::-1])
+        found = np.cumsum(counts(drawn, trees)[order])
+        slack = 0.01 if dtype == jnp.float64 else 0.1  # single precision moves the borders
+        assert np.abs(found - num * np.cumsum(q[order])).max() < 1.0 + slack
+
+
+def _first_token(policy: GRUPolicy, grammar: Grammar) -> np.ndarray:
+    from dvisr.sampling import draw
+
+    _, steps = draw(policy, make_writer(grammar), key=jax.random.key(0))
+    return np.exp(np.asarray(steps.log_probs[0], dtype=np.float64))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", ["simple", "counts"])
+def test_stratified_draws_are_unbiased(name: str, dtype: type) -> None:
+    """One draw of each batch, always the same place: its distribution is q."""
+    grammar, policy, trees = made(name)
+    policy = jax.tree.map(lambda a: a.astype(dtype), policy)
+    writer, num = make_writer(grammar), 20_000
+    q = np.exp(tree_log_q(policy, writer, trees).astype(np.float64))
+
+    @jax.jit
+    def one_each(keys: jax.Array) -> Sample:
+        # A batch of one is a single point at a random start.
+        drawn = jax.vmap(lambda k: StratifiedDraws()(policy, writer, 1, key=k))(keys)
+        return jax.tree.map(lambda a: a[:, 0], drawn)
+
+    found = counts(one_each(jax.random.split(jax.random.key(2), num)), trees)
+    keep = num * q > 5.0
+    observed = np.append(found[keep], found[~keep].sum())
+    expected = np.append(q[keep], q[~keep].sum()) * num / q.sum()
+    observed, expected = observed[expected > 1.0], expected[expected > 1.0]
+    expected *= observed.sum() / expected.sum()
+    assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("draws", [IndependentDraws(), StratifiedDraws()])
+def test_constants_are_drawn_from_the_head(draws: AbstractDraws) -> None:
+    """The tree `c`: its constant's distribution at the first step is the head's own."""
+    grammar, policy, _ = made("constants")
+    writer = make_writer(grammar)
+    drawn = draws(policy, writer, 20_000, key=jax.random.key(4))
+    tokens, constants = np.asarray(drawn.tokens), np.asarray(drawn.constants)
+    alone = tokens[:, 0] == grammar.library.constant_id
+    _, outputs = policy(policy.start(), _nothing_seen())
+    mean, std = float(outputs.constant[0]), float(np.log1p(np.exp(outputs.constant[1])))
+    assert alone.sum() > 100
+    assert stats.kstest(constants[alone, 0], stats.norm(mean, std).cdf).pvalue > FALSE_ALARM
+
+
+def _nothing_seen() -> object:
+    from dvisr import traversal
+    from dvisr.policy import observe
+
+    return observe(traversal.start(3), jnp.zeros(3))
+
+
+def test_what_is_no_tree_has_no_probability() -> None:
+    grammar, policy, _ = made("simple")
+    library, writer = grammar.library, make_writer(grammar)
+    plus, sin, x = (library.find(name) for name in ("+", "sin", "x0"))
+    assert plus is not None
+    assert sin is not None
+    assert x is not None
+    bad = [
+        [sin, sin, x, -1, -1, -1],  # nested trig
+        [plus, x, -1, -1, -1, -1],  # unfinished
+        [x, x, -1, -1, -1, -1],  # goes on after its end
+        [-1, x, -1, -1, -1, -1],
+        [plus, x, len(library), -1, -1, -1],
+        [plus, plus, plus, plus, x, x],  # too large
+    ]
+    zeros = jnp.zeros(6)
+    for tokens in bad:
+        assert log_prob(policy, writer, jnp.asarray(tokens, jnp.int32), zeros) == -jnp.inf
+    good = jnp.asarray([plus, x, x, -1, -1, -1], jnp.int32)
+    assert jnp.isfinite(log_prob(policy, writer, good, zeros))
