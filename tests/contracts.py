@@ -44,7 +44,7 @@ def check_head(head: AbstractConstantHead) -> None:
         fine = _fine(drawn, centre, scale)
         heights = np.exp(np.asarray(jax.vmap(log_density)(jnp.asarray(fine))))
         left = integrate.quad(density, -np.inf, float(fine[0]))[0]
-        cumulative = left + integrate.cumulative_trapezoid(heights, fine, initial=0.0)
+        cumulative = left + integrate.cumulative_trapezoid(heights, fine, initial=0)
         ranks = np.interp(drawn, fine, cumulative)
         assert stats.kstest(ranks, stats.uniform.cdf).pvalue > FALSE_ALARM
 

@@ -13,7 +13,8 @@ from dvisr.library import Library
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))
+    found: np.ndarray = 1.0 / (1.0 + np.exp(-x))
+    return found
 
 
 def gru_cell(
@@ -30,7 +31,8 @@ def gru_cell(
     r = sigmoid(i[:n] + j[:n])
     z = sigmoid(i[n : 2 * n] + j[n : 2 * n])
     new = np.tanh(i[2 * n :] + r * j[2 * n :])
-    return (1 - z) * new + z * h
+    after: np.ndarray = (1 - z) * new + z * h
+    return after
 
 
 def parents_and_siblings(library: Library, tokens: Sequence[int]) -> list[tuple[int, int]]:

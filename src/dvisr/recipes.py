@@ -14,7 +14,7 @@ from dvisr.constraints import Grammar
 from dvisr.objective import EWMA, AbstractBaseline, BatchMean, Reinforce
 from dvisr.optim import ReduceOnPlateau, RMSprop
 from dvisr.policy import GRUPolicy
-from dvisr.sampling import AbstractDraws, IndependentDraws, make_writer
+from dvisr.sampling import AbstractDraws, IndependentDraws, StratifiedDraws, make_writer
 from dvisr.target import Target
 from dvisr.training import Training, TrainState
 

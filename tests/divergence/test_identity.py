@@ -52,7 +52,8 @@ def host_log_joint(case: Small, trees: np.ndarray) -> np.ndarray:
             found.append(float(case.problem.likelihood.log_prob(np, values)))
         else:
             found.append(floor(case))
-    return np.array(found) + case.problem.tree_prior.log_prob(np, trees)
+    log_joint: np.ndarray = np.array(found) + case.problem.tree_prior.log_prob(np, trees)
+    return log_joint
 
 
 @pytest.mark.parametrize("name", WITHOUT)
@@ -154,7 +155,8 @@ def conditional_kl(
             + problem.constant_prior.log_prob(np, values).sum(axis=1)
             - marginal
         )
-        return np.exp(log_density) * (log_density - log_posterior)
+        terms: np.ndarray = np.exp(log_density) * (log_density - log_posterior)
+        return terms
 
     low, high = [-40.0] * count, [40.0] * count
     result = integrate.cubature(integrand, low, high, rtol=1e-11, atol=1e-11)

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dvisr import traversal
 from dvisr.constraints import Constraints, Grammar
 from dvisr.divergence import tree_log_q
 from dvisr.exact import enumerate_trees
 from dvisr.library import Library
-from dvisr.policy import GRUPolicy
+from dvisr.policy import GRUPolicy, Observation, observe
 from dvisr.sampling import (
     AbstractDraws,
     IndependentDraws,
     Sample,
     StratifiedDraws,
+    draw,
     log_prob,
     make_writer,
 )
@@ -101,8 +103,6 @@ def test_stratified_draws_are_even(name: str, dtype: type) -> None:
 
 
 def _first_token(policy: GRUPolicy, grammar: Grammar) -> np.ndarray:
-    from dvisr.sampling import draw
-
     _, steps = draw(policy, make_writer(grammar), key=jax.random.key(0))
     return np.exp(np.asarray(steps.log_probs[0], dtype=np.float64))
 
@@ -120,7 +120,8 @@ def test_stratified_draws_are_unbiased(name: str, dtype: type) -> None:
     def one_each(keys: jax.Array) -> Sample:
         # A batch of one is a single point at a random start.
         drawn = jax.vmap(lambda k: StratifiedDraws()(policy, writer, 1, key=k))(keys)
-        return jax.tree.map(lambda a: a[:, 0], drawn)
+        first: Sample = jax.tree.map(lambda a: a[:, 0], drawn)
+        return first
 
     found = counts(one_each(jax.random.split(jax.random.key(2), num)), trees)
     keep = num * q > 5.0
@@ -145,10 +146,7 @@ def test_constants_are_drawn_from_the_head(draws: AbstractDraws) -> None:
     assert stats.kstest(constants[alone, 0], stats.norm(mean, std).cdf).pvalue > FALSE_ALARM
 
 
-def _nothing_seen() -> object:
-    from dvisr import traversal
-    from dvisr.policy import observe
-
+def _nothing_seen() -> Observation:
     return observe(traversal.start(3), jnp.zeros(3))
 
 

@@ -17,6 +17,7 @@ from dvisr.cli.console import finite, new_console
 from dvisr.experiments import (
     SCALING_SIZES,
     Reproduction,
+    Result,
     experiments,
     kl_limit,
     write_pages,
@@ -180,6 +181,7 @@ def _as_json(found: Sequence[Reproduction], passed: bool) -> dict[str, Any]:
                 "kl_elbo": finite(one.result.median_kl_elbo),
                 "published_kl": one.experiment.published_kl,
                 "seconds": one.result.seconds,
+                "kl_runs": [finite(kl) for kl in one.result.kl],
             }
             for one in found
             if one.experiment.kind == "scaling"
@@ -226,7 +228,7 @@ def _print_scaling(console: Console, found: Sequence[Reproduction]) -> None:
             str(experiment.max_tokens),
             f"{result.log_evidence:.10f}",
             "" if published is None else f"{published:.3g}",
-            f"{result.median_kl:.3g}",
+            _kl_of_runs(result),
             f"{result.median_kl_elbo:.3g}",
             result.kl_method,
             "" if seconds is None else f"{seconds:,.0f}",
@@ -235,6 +237,12 @@ def _print_scaling(console: Console, found: Sequence[Reproduction]) -> None:
         )
     console.print(table)
     console.print("pass: KL at most 1.25 times the published one, or 1.25 times 0.001\n")
+
+
+def _kl_of_runs(result: Result) -> str:
+    if len(result.kl) == 1:
+        return f"{result.median_kl:.3g}"
+    return f"{result.median_kl:.3g} ({min(result.kl):.2g} to {result.worst_kl:.2g})"
 
 
 def _print_verdict(console: Console, found: Sequence[Reproduction]) -> None:

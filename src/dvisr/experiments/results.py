@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,16 @@ def save_result(path: Path, result: Result) -> None:
     meta: dict[str, Any] = {name: getattr(result, name) for name in (*plain, "seconds")}
     meta["rows"] = [dataclasses.asdict(row) for row in result.rows]
     meta["densities"] = [density.expression for density in result.densities]
-    runs.save(path, arrays, meta)
+    runs.save(path, arrays, _without_nan(meta))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN or infinity, and a run that diverged has: they are written as null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def load_result(path: Path) -> Result:
@@ -99,7 +109,7 @@ def load_result(path: Path) -> Result:
             log_evidence=float(meta["log_evidence"]),
             rows=rows,
             kl=_floats(meta["kl"]),
-            kl_stderr=float(meta["kl_stderr"]),
+            kl_stderr=_float(meta["kl_stderr"]),
             kl_method=str(meta["kl_method"]),
             kl_elbo=_floats(meta["kl_elbo"]),
             seconds=float(meta["seconds"]),
@@ -114,8 +124,12 @@ def load_result(path: Path) -> Result:
         ) from None
 
 
+def _float(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
 def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+    return tuple(_float(value) for value in values)
 
 
 def _optional_floats(values: Any) -> tuple[float, ...] | None:

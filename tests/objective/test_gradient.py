@@ -1,0 +1,171 @@
+"""The REINFORCE gradient against the exact one, by enumeration; baselines by their definitions."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dvisr.exact import enumerate_trees
+from dvisr.objective import (
+    EWMA,
+    AbstractBaseline,
+    BatchMean,
+    LeaveOneOut,
+    NoBaseline,
+    Reinforce,
+    elbo_terms,
+)
+from dvisr.policy import AbstractPolicy, GRUPolicy
+from dvisr.sampling import IndependentDraws, StratifiedDraws, log_prob
+from tests.problems import Small, small
+
+NUM_SAMPLES = 4  # so few that a factor of 3/4 can't hide
+NUM_BATCHES = 30_000
+DIRECTIONS = 12
+WITHOUT = small(("+", "*", "sin"), max_tokens=4)
+UNDEFINED = small(("-", "log"), low=-1.0, max_tokens=4, constraints="none")
+WITH = small(("+", "*", "cos"), constants=True, max_tokens=3, scale=1.0)
+
+
+def exact_elbo(policy: GRUPolicy, case: Small) -> jax.Array:
+    """Over all trees; a constant, of which these trees have at most one, on a fixed fine grid."""
+    trees = enumerate_trees(case.problem.grammar)
+    constant = case.problem.grammar.library.constant_id
+    total = jnp.zeros(())
+    for tree in trees:
+        places = np.flatnonzero((tree == constant) & (tree >= 0))
+        grid, step = np.linspace(-14.0, 14.0, 1401, retstep=True) if len(places) else ([0.0], 1.0)
+        constants = np.zeros((len(grid), len(tree)))
+        constants[:, places] = np.asarray(grid)[:, None]
+
+        def term(c: jax.Array, tree: np.ndarray = tree) -> jax.Array:
+            tokens = jnp.asarray(tree, jnp.int32)
+            log_q = log_prob(policy, case.writer, tokens, c)
+            return jnp.exp(log_q) * (case.target.log_joint(tokens, c)[0] - log_q)
+
+        total = total + step * jax.vmap(term)(jnp.asarray(constants)).sum()
+    return total
+
+
+def directions(policy: GRUPolicy) -> list[GRUPolicy]:
+    leaves, structure = jax.tree.flatten(policy)
+    rng = np.random.default_rng(1)
+    return [
+        jax.tree.unflatten(structure, [jnp.asarray(rng.normal(size=a.shape)) for a in leaves])
+        for _ in range(DIRECTIONS)
+    ]
+
+
+def along(gradient: AbstractPolicy, direction: GRUPolicy) -> jax.Array:
+    products = jax.tree.map(lambda g, d: (g * d).sum(), gradient, direction)
+    return jnp.stack(jax.tree.leaves(products)).sum()
+
+
+def estimates(case: Small, objective: Reinforce, state: object) -> np.ndarray:
+    """(batches, directions): the ELBO's slope as each batch has it."""
+    chosen = directions(case.policy)
+
+    @jax.jit
+    def one_each(keys: jax.Array) -> jax.Array:
+        def one(key: jax.Array) -> jax.Array:
+            loss_gradient, _, _ = objective.gradient(
+                case.policy, case.writer, case.target, state, key=key
+            )
+            return jnp.stack([-along(loss_gradient, direction) for direction in chosen])
+
+        return jax.vmap(one)(keys)
+
+    keys = jax.random.split(jax.random.key(99), NUM_BATCHES)
+    return np.concatenate([np.asarray(one_each(part)) for part in jnp.split(keys, 10)])
+
+
+def exact_slopes(case: Small) -> np.ndarray:
+    gradient = jax.jit(jax.grad(lambda policy: exact_elbo(policy, case)))(case.policy)
+    return np.array([along(gradient, direction) for direction in directions(case.policy)])
+
+
+BASELINES: list[AbstractBaseline] = [NoBaseline(), BatchMean(), LeaveOneOut(), EWMA(0.25)]
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize("case", [WITHOUT, UNDEFINED, WITH], ids=["without", "undefined", "with"])
+def test_the_mean_gradient_is_the_exact_one(case: Small, baseline: AbstractBaseline) -> None:
+    """Within four standard errors, after the factor that a baseline is known to have."""
+    state = baseline.start(jnp.float64)
+    if isinstance(baseline, EWMA):  # after a first batch, as its factor is stated
+        samples = IndependentDraws()(case.policy, case.writer, 2000, key=jax.random.key(5))
+        _, state = baseline(state, elbo_terms(case.target, samples)[0])
+    found = estimates(case, Reinforce(baseline, NUM_SAMPLES), state)
+    expected = exact_slopes(case)
+    errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    factor = baseline.gradient_factor(NUM_SAMPLES)
+    z = (found.mean(axis=0) - factor * expected) / errors
+    assert np.abs(z).max() < 4.0
+    # The test has power: a gradient a quarter off would be seen.
+    off = (found.mean(axis=0) - 0.75 * factor * expected) / errors
+    assert np.abs(off).max() > 6.0
+
+
+def test_stratified_draws_have_the_exact_gradient_and_less_noise() -> None:
+    case, objective = WITHOUT, Reinforce(NoBaseline(), NUM_SAMPLES, StratifiedDraws())
+    found = estimates(case, objective, None)
+    errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    assert np.abs((found.mean(axis=0) - exact_slopes(case)) / errors).max() < 4.0
+    independent = estimates(case, Reinforce(NoBaseline(), NUM_SAMPLES), None)
+    assert (found.std(axis=0) < independent.std(axis=0)).all()
+
+
+def test_elbo_terms_are_the_integrand() -> None:
+    case = WITH
+    samples = IndependentDraws()(case.policy, case.writer, 50, key=jax.random.key(0))
+    terms, is_valid = elbo_terms(case.target, samples)
+    assert is_valid.all()
+    for i in range(50):
+        log_joint, _ = case.target.log_joint(samples.tokens[i], samples.constants[i])
+        assert float(terms[i]) == pytest.approx(float(log_joint - samples.log_q[i]), abs=1e-12)
+
+
+def test_baselines_by_their_definitions() -> None:
+    rng = np.random.default_rng(3)
+    batches = rng.normal(size=(5, 7)) * 10 - 100
+    average = None
+    ewma, state = EWMA(0.25), EWMA(0.25).start(jnp.float64)
+    for batch in batches:
+        terms = jnp.asarray(batch)
+        np.testing.assert_array_equal(NoBaseline()(None, terms)[0], np.zeros(7))
+        np.testing.assert_allclose(BatchMean()(None, terms)[0], np.full(7, batch.mean()))
+        others = [np.delete(batch, i).mean() for i in range(7)]
+        np.testing.assert_allclose(LeaveOneOut()(None, terms)[0], others, rtol=1e-13)
+        average = batch.mean() if average is None else 0.25 * batch.mean() + 0.75 * average
+        found, state = ewma(state, terms)
+        np.testing.assert_allclose(found, np.full(7, average), rtol=1e-13)
+
+
+def test_an_invalid_share_is_reported() -> None:
+    case = UNDEFINED
+    objective = Reinforce(BatchMean(), 400)
+    gradient, _, info = eqx.filter_jit(objective.gradient)(
+        case.policy, case.writer, case.target, None, key=jax.random.key(0)
+    )
+    samples = IndependentDraws()(case.policy, case.writer, 400, key=jax.random.key(0))
+    share = 1.0 - float(elbo_terms(case.target, samples)[1].mean())
+    assert 0.0 < share < 1.0
+    assert float(info.invalid_share) == pytest.approx(share)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: EWMA(0.0),
+        lambda: EWMA(1.5),
+        lambda: Reinforce(BatchMean(), 0),
+        lambda: LeaveOneOut()(None, jnp.zeros(1)),
+    ],
+)
+def test_wrong_settings_are_refused(make: object) -> None:
+    with pytest.raises(ValueError, match=r"must be|needs"):
+        make()  # type: ignore[operator]
