@@ -20,7 +20,7 @@ from dvisr.sampling import Writer, make_writer
 from dvisr.target import Target, make_target
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Small:
     problem: Problem
     policy: GRUPolicy

@@ -16,9 +16,9 @@ from dvisr.experiments.paper import scaling, tabled
 from dvisr.experiments.results import Result, load_result, save_result
 from dvisr.experiments.running import run
 from dvisr.objective import EWMA, BatchMean
-from dvisr.recipes import PAPER, PAPER_EWMA, PAPER_INDEPENDENT
+from dvisr.recipes import PAPER, PAPER_EWMA, PAPER_LITERAL
 from dvisr.runs import BrokenFile
-from dvisr.sampling import IndependentDraws, StratifiedDraws
+from dvisr.sampling import ExploringDraws, IndependentDraws, StratifiedDraws
 from tests.exact.test_paper import LOG_EVIDENCE, SCALING, TABLES
 
 # The three tables of hyperparameters, retyped from the paper: those that are numbers.
@@ -78,9 +78,9 @@ def test_the_recipe_is_the_table(kind: str) -> None:
     assert recipe.baseline == BatchMean()
     by_text = BatchMean() if kind == "constants" else EWMA(0.25)
     assert PAPER_EWMA[kind] == dataclasses.replace(recipe, baseline=by_text)
-    assert recipe.draws == (StratifiedDraws() if kind == "scaling" else IndependentDraws())
-    independent = dataclasses.replace(recipe, draws=IndependentDraws())
-    assert PAPER_INDEPENDENT[kind] == independent
+    draws = {"scaling": StratifiedDraws(), "constants": ExploringDraws(0.05)}
+    assert recipe.draws == draws.get(kind, IndependentDraws())
+    assert PAPER_LITERAL[kind] == dataclasses.replace(recipe, draws=IndependentDraws())
 
 
 def test_eighteen_experiments() -> None:

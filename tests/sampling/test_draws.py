@@ -18,6 +18,7 @@ from dvisr.library import Library
 from dvisr.policy import GRUPolicy, Observation, observe
 from dvisr.sampling import (
     AbstractDraws,
+    ExploringDraws,
     IndependentDraws,
     Sample,
     StratifiedDraws,
@@ -78,28 +79,31 @@ def test_independent_draws_fit(name: str) -> None:
     assert stats.chisquare(found[keep], expected).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("name", CASES)
+EVEN = [(name, jnp.float64) for name in CASES if "constants" not in name]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*EVEN, ("simple", jnp.float32)])
 def test_stratified_draws_are_even(name: str, dtype: type) -> None:
-    """In prefix order the trees up to any one of them come up N q times, to within one. Constants
-    are drawn as ever, so where tokens depend on them this holds for the first part only."""
+    """In prefix order the trees up to any one of them come up N q times, to within one."""
     grammar, policy, trees = made(name)
-    if grammar.library.has_constants:
-        trees = trees[:0]
     policy = jax.tree.map(lambda a: a.astype(dtype), policy)
     writer, num = make_writer(grammar), 1000
+    q = np.exp(tree_log_q(policy, writer, trees).astype(np.float64))
+    order = np.lexsort(trees.T[::-1])
+    slack = 0.01 if dtype == jnp.float64 else 0.1  # single precision moves the borders
+    draws = jax.jit(lambda key: StratifiedDraws()(policy, writer, num, key=key))
     for seed in range(3):
-        drawn = StratifiedDraws()(policy, writer, num, key=jax.random.key(seed))
-        if len(trees) == 0:
-            first = np.bincount(np.asarray(drawn.tokens)[:, 0], minlength=len(grammar.library))
-            q_first = _first_token(policy, grammar)
-            assert np.abs(np.cumsum(first) - num * np.cumsum(q_first)).max() < 1.01
-            continue
-        q = np.exp(tree_log_q(policy, writer, trees).astype(np.float64))
-        order = np.lexsort(trees.T[::-1])
-        found = np.cumsum(counts(drawn, trees)[order])
-        slack = 0.01 if dtype == jnp.float64 else 0.1  # single precision moves the borders
+        found = np.cumsum(counts(draws(jax.random.key(seed)), trees)[order])
         assert np.abs(found - num * np.cumsum(q[order])).max() < 1.0 + slack
+
+
+def test_stratified_draws_are_even_where_there_are_constants() -> None:
+    """Constants are drawn as ever, and later tokens depend on them; the first does not."""
+    grammar, policy, _ = made("more constants")
+    drawn = StratifiedDraws()(policy, make_writer(grammar), 1000, key=jax.random.key(0))
+    found = np.bincount(np.asarray(drawn.tokens)[:, 0], minlength=len(grammar.library))
+    expected = 1000 * _first_token(policy, grammar)
+    assert np.abs(np.cumsum(found) - np.cumsum(expected)).max() < 1.01
 
 
 def _first_token(policy: GRUPolicy, grammar: Grammar) -> np.ndarray:
@@ -107,8 +111,7 @@ def _first_token(policy: GRUPolicy, grammar: Grammar) -> np.ndarray:
     return np.exp(np.asarray(steps.log_probs[0], dtype=np.float64))
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("name", ["simple", "counts"])
+@pytest.mark.parametrize(("name", "dtype"), [("simple", jnp.float32), ("counts", jnp.float64)])
 def test_stratified_draws_are_unbiased(name: str, dtype: type) -> None:
     """One draw of each batch, always the same place: its distribution is q."""
     grammar, policy, trees = made(name)
@@ -130,6 +133,28 @@ def test_stratified_draws_are_unbiased(name: str, dtype: type) -> None:
     observed, expected = observed[expected > 1.0], expected[expected > 1.0]
     expected *= observed.sum() / expected.sum()
     assert stats.chisquare(observed, expected).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", ["simple", "counts", "more constants"])
+def test_exploring_draws_are_those_of_q_once_weighted(name: str) -> None:
+    """And they see the tokens that q has all but given up."""
+    grammar, policy, trees = made(name)
+    policy = jax.tree.map(lambda a: 4.0 * a, policy)
+    writer, num, share = make_writer(grammar), 60_000, 0.2
+    drawn = jax.jit(lambda k: ExploringDraws(share)(policy, writer, num, key=k))(jax.random.key(8))
+    weights = np.exp(np.asarray(drawn.log_weight))
+    assert weights.max() <= (1.0 - share) ** -grammar.max_tokens + 1e-9
+    q = np.exp(tree_log_q(policy, writer, trees))
+    places = {tuple(tree): place for place, tree in enumerate(trees.tolist())}
+    rows = np.array([places[tuple(tokens)] for tokens in np.asarray(drawn.tokens).tolist()])
+    first = np.bincount(rows, weights=weights, minlength=len(trees)) / num
+    second = np.bincount(rows, weights=weights**2, minlength=len(trees)) / num
+    errors = np.sqrt(np.maximum(second - first**2, 0.0) / num)
+    seen = np.bincount(rows, minlength=len(trees)) > 30
+    assert np.abs((first - q)[seen] / errors[seen]).max() < 4.5
+    assert abs(weights.mean() - 1.0) < 4.5 * weights.std() / np.sqrt(num)
+    independent = IndependentDraws()(policy, writer, num, key=jax.random.key(8))
+    assert len(np.unique(rows)) >= (counts(independent, trees) > 0).sum()
 
 
 @pytest.mark.parametrize("draws", [IndependentDraws(), StratifiedDraws()])

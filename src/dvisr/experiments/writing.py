@@ -148,6 +148,14 @@ def _hyperparameters(kind: str) -> str:
         "the table says, and so does the recipe <code>paper</code>; <code>paper-ewma</code> runs "
         "the moving average.</p>"
     )
+    note += {
+        "simple": "",
+        "scaling": "<p>The samples of a batch are stratified, where the authors' code draws them "
+        "one by one; <code>paper-literal</code> does that.</p>",
+        "constants": "<p>One token in twenty is drawn evenly from the legal ones, and weighted "
+        "accordingly, where the authors' code draws all from q; <code>paper-literal</code> does "
+        "that.</p>",
+    }[kind]
     table = _table(["hyperparameter", "value"], rows)
     return f"<details><summary>Hyperparameters, as in the paper</summary>{table}{note}</details>"
 

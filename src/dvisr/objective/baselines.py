@@ -22,9 +22,13 @@ class AbstractBaseline(eqx.Module):
 
     @abc.abstractmethod
     def __call__(
-        self, state: Any, elbo_terms: Float[Array, " samples"]
+        self,
+        state: Any,
+        elbo_terms: Float[Array, " samples"],
+        weights: Float[Array, " samples"],
     ) -> tuple[Float[Array, " samples"], Any]:
-        """What to subtract from each term, and the state after this batch."""
+        """What to subtract from each term, and the state after this batch. The weights are all 1
+        unless the draws explore (`ExploringDraws`)."""
 
     @abc.abstractmethod
     def gradient_factor(self, num_samples: int) -> float:
@@ -36,7 +40,10 @@ class NoBaseline(AbstractBaseline):
         return None
 
     def __call__(
-        self, state: None, elbo_terms: Float[Array, " samples"]
+        self,
+        state: None,
+        elbo_terms: Float[Array, " samples"],
+        weights: Float[Array, " samples"],
     ) -> tuple[Float[Array, " samples"], None]:
         return jnp.zeros_like(elbo_terms), None
 
@@ -51,9 +58,12 @@ class BatchMean(AbstractBaseline):
         return None
 
     def __call__(
-        self, state: None, elbo_terms: Float[Array, " samples"]
+        self,
+        state: None,
+        elbo_terms: Float[Array, " samples"],
+        weights: Float[Array, " samples"],
     ) -> tuple[Float[Array, " samples"], None]:
-        return jnp.full_like(elbo_terms, elbo_terms.mean()), None
+        return jnp.full_like(elbo_terms, _mean(elbo_terms, weights)), None
 
     def gradient_factor(self, num_samples: int) -> float:
         return (num_samples - 1) / num_samples
@@ -66,14 +76,17 @@ class LeaveOneOut(AbstractBaseline):
         return None
 
     def __call__(
-        self, state: None, elbo_terms: Float[Array, " samples"]
+        self,
+        state: None,
+        elbo_terms: Float[Array, " samples"],
+        weights: Float[Array, " samples"],
     ) -> tuple[Float[Array, " samples"], None]:
-        others = elbo_terms.shape[0] - 1
-        if others < 1:
+        if elbo_terms.shape[0] < 2:
             raise ValueError("the leave-one-out baseline needs at least two samples a step")
         # As a difference from the mean: the sum of N large terms would cost digits.
-        mean = elbo_terms.mean()
-        return mean - (elbo_terms - mean) / others, None
+        mean = _mean(elbo_terms, weights)
+        others = weights.sum() - weights
+        return mean - weights * (elbo_terms - mean) / others, None
 
     def gradient_factor(self, num_samples: int) -> float:
         return 1.0
@@ -98,12 +111,21 @@ class EWMA(AbstractBaseline):
         return EWMAState(jnp.full((), jnp.nan, dtype=dtype))
 
     def __call__(
-        self, state: EWMAState, elbo_terms: Float[Array, " samples"]
+        self,
+        state: EWMAState,
+        elbo_terms: Float[Array, " samples"],
+        weights: Float[Array, " samples"],
     ) -> tuple[Float[Array, " samples"], EWMAState]:
-        mean = elbo_terms.mean()
+        mean = _mean(elbo_terms, weights)
         moved = self.alpha * mean + (1.0 - self.alpha) * state.average
         average = jnp.where(jnp.isnan(state.average), mean, moved)
         return jnp.full_like(elbo_terms, average), EWMAState(average)
 
     def gradient_factor(self, num_samples: int) -> float:
         return 1.0 - self.alpha / num_samples
+
+
+def _mean(
+    elbo_terms: Float[Array, " samples"], weights: Float[Array, " samples"]
+) -> Float[Array, ""]:
+    return (weights * elbo_terms).sum() / weights.sum()

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from dvisr.objective.baselines import AbstractBaseline
@@ -53,13 +54,15 @@ class Reinforce(eqx.Module):
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Any, ReinforceInfo]]:
             samples = self.draws(policy, writer, self.num_samples, key=key)
             terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
-            baseline, after = self.baseline(state, terms)
+            weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
+            baseline, after = self.baseline(state, terms, weights)
+            mean = (weights * terms).sum() / weights.sum()
             info = ReinforceInfo(
-                elbo=terms.mean(),
-                elbo_std=terms.std(),
+                elbo=mean,
+                elbo_std=jnp.sqrt((weights * (terms - mean) ** 2).sum() / weights.sum()),
                 invalid_share=1.0 - is_valid.astype(terms.dtype).mean(),
             )
-            return -((terms - baseline) * samples.log_q).mean(), (after, info)
+            return -(weights * (terms - baseline) * samples.log_q).mean(), (after, info)
 
         gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
         return gradient, after, info

@@ -2,6 +2,7 @@
 
 from dvisr.sampling.draws import (
     AbstractDraws,
+    ExploringDraws,
     IndependentDraws,
     StratifiedDraws,
     draw,
@@ -11,6 +12,7 @@ from dvisr.sampling.writing import Sample, Step, Writer, log_prob, make_writer, 
 
 __all__ = [
     "AbstractDraws",
+    "ExploringDraws",
     "IndependentDraws",
     "Sample",
     "Step",

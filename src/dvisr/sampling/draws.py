@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dvisr.policy import AbstractPolicy, Outputs
 from dvisr.sampling.writing import Sample, Step, Writer, write
+from dvisr.traversal import NONE
 
 
 def sample(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> Sample:
@@ -44,6 +45,29 @@ class IndependentDraws(AbstractDraws):
         return jax.vmap(lambda k: sample(policy, writer, key=k))(keys)
 
 
+class ExploringDraws(AbstractDraws):
+    """Independent draws, each token of which is uniform over the legal ones in a share of cases.
+
+    A token whose probability has fallen below one in a few batches is never drawn, so nothing can
+    raise it again, however wrong that is. Drawn from a mixture with the uniform distribution it
+    stays in sight; weights q / mixture, which can't be large, keep every average that of q.
+    """
+
+    share: float = eqx.field(static=True, default=0.05)
+
+    def __check_init__(self) -> None:
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"the share must be between 0 and 1, not {self.share}")
+
+    def __call__(
+        self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
+    ) -> Sample:
+        keys = jax.random.split(key, num_samples)
+        zero = jnp.zeros((), dtype=policy.dtype)
+        one = jnp.ones((), dtype=policy.dtype)
+        return jax.vmap(lambda k: _draw(policy, writer, zero, one, k, self.share)[0])(keys)
+
+
 class StratifiedDraws(AbstractDraws):
     """Systematic sampling. Lay all trees end to end on the unit interval, each as long as its
     probability, in prefix order; take N points at equal distances from a random start. A tree of
@@ -71,9 +95,11 @@ def _draw(
     point: Float[Array, ""],
     grain: Float[Array, ""],
     key: PRNGKeyArray,
+    share: float = 0.0,
 ) -> tuple[Sample, Step]:
     """Decode a tree from a uniform number that is known to within `grain`; digits beyond that are
     drawn as they are needed. A grain of 1 knows nothing: every token then has a number of its own.
+    A share of the probability of tokens is spread evenly over the legal ones.
     """
     token_key, constant_key = jax.random.split(key)
     length = writer.mask.length
@@ -85,17 +111,35 @@ def _draw(
         (point, grain), (more, value_key) = chooser, entry
         point = point + grain * more
         point = point - jnp.floor(point)
-        token, chooser = _decoded(log_probs, point, grain)
+        token, chooser = _decoded(_mixed(log_probs, share), point, grain)
         if not has_constants:
             return token, jnp.zeros((), dtype=policy.dtype), chooser
         value = policy.head.sample(outputs.constant, key=value_key)
         return token, jax.lax.stop_gradient(value), chooser
 
-    return write(policy, writer, choose, (digits, keys), (point, grain))
+    drawn, steps = write(policy, writer, choose, (digits, keys), (point, grain))
+    if share == 0.0:
+        return drawn, steps
+    lanes = jnp.arange(steps.log_probs.shape[1], dtype=jnp.int32)
+    chosen = lanes[None, :] == drawn.tokens[:, None]
+    probs = jnp.where(chosen, _mixed(steps.log_probs, share), 0.0).sum(axis=1)
+    written = drawn.tokens != NONE
+    log_drawn = jnp.where(written, jnp.log(jnp.where(written, probs, 1.0)), 0.0).sum()
+    log_weight = jax.lax.stop_gradient(steps.log_q_token.sum()) - log_drawn
+    return eqx.tree_at(lambda d: d.log_weight, drawn, log_weight), steps
+
+
+def _mixed(log_probs: Float[Array, "*steps tokens"], share: float) -> Float[Array, "*steps tokens"]:
+    """The probabilities with which tokens are drawn."""
+    probs = jnp.exp(jax.lax.stop_gradient(log_probs))
+    if share == 0.0:
+        return probs
+    is_legal = (log_probs > -jnp.inf).astype(probs.dtype)
+    return (1.0 - share) * probs + share * is_legal / is_legal.sum(axis=-1, keepdims=True)
 
 
 def _decoded(
-    log_probs: Float[Array, " tokens"], point: Float[Array, ""], grain: Float[Array, ""]
+    probs: Float[Array, " tokens"], point: Float[Array, ""], grain: Float[Array, ""]
 ) -> tuple[Int[Array, ""], tuple[Float[Array, ""], Float[Array, ""]]]:
     """The token in whose stretch of the unit interval the point lies; then the point's place in
     that stretch, and the grain as large as it looks from there.
@@ -103,7 +147,6 @@ def _decoded(
     The token is the first at which the cumulative probability passes the point. Where rounding
     lets none pass, the first at which it is whole; a token of probability zero is neither.
     """
-    probs = jnp.exp(jax.lax.stop_gradient(log_probs))
     cumulative = jnp.cumsum(probs)
     total = cumulative[-1]
     passes = (cumulative > point * total) | (cumulative == total)

@@ -30,11 +30,16 @@ class Writer(eqx.Module):
 
 
 class Sample(eqx.Module):
-    """A tree, the values of its constants at their tokens' places (zero elsewhere), and log q."""
+    """A tree, the values of its constants at their tokens' places (zero elsewhere), and log q.
+
+    `log_weight` is log q less the log of the probability with which it was in fact drawn: zero
+    unless the draws explore.
+    """
 
     tokens: Int[Array, " length"]
     constants: Float[Array, " length"]
     log_q: Float[Array, ""]
+    log_weight: Float[Array, ""]
 
 
 class Step(eqx.Module):
@@ -97,7 +102,8 @@ def write(
     )
     is_whole = end.state.traversal.is_complete
     log_q = jnp.where(is_whole, end.log_q, -jnp.inf)
-    return Sample(end.state.traversal.tokens, end.constants, log_q), steps
+    unweighted = jnp.zeros_like(log_q)
+    return Sample(end.state.traversal.tokens, end.constants, log_q, unweighted), steps
 
 
 def _write_one(
