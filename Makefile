@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: install demo test lint types unit format bench clean
+.PHONY: install demo test lint types unit format reproduce bench clean
 
 install: $(STAMP)
 
@@ -35,8 +35,13 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Every table and figure of the paper, about ten minutes on two cores; run again, it goes on.
+reproduce: install
+	$(BIN)/dvisr reproduce all --out reproduction
+
 bench: install
 	$(BIN)/python benchmarks/bench_exact.py
+	$(BIN)/python benchmarks/bench_training.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -88,9 +88,11 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import hashlib
 from tests.test_training import advanced, bits, made
-from dvisr.experiments.paper import tabled
-states = advanced(made(tabled("constants", "linear")), [40])
-print(hashlib.sha256(b"".join(bits(states))).hexdigest())
+from dvisr.experiments.paper import scaling, tabled
+from dvisr.recipes import find_recipe
+small = bits(advanced(made(tabled("constants", "linear")), [40]))
+large = bits(advanced(made(scaling(8), find_recipe("paper", "scaling")), [3]))  # many threads
+print(hashlib.sha256(b"".join(small + large)).hexdigest())
 """
 
 

@@ -1,8 +1,9 @@
 """Arrays and settings in one file that is whole or not there: safetensors, written beside its place
-and moved into it. Nothing in such a file is ever executed."""
+and moved into it, with a digest of everything. Nothing in such a file is ever executed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -16,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-_META = "dvisr"
+_META, _DIGEST = "dvisr", "sha256"
 
 
 class BrokenFile(ValueError):
@@ -29,7 +30,9 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) 
     os.close(handle)
     try:
         contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        save_file(contiguous, temporary, metadata={_META: json.dumps(meta, allow_nan=False)})
+        text = json.dumps(meta, allow_nan=False)
+        digest = _digest(contiguous, text)
+        save_file(contiguous, temporary, metadata={_META: text, _DIGEST: digest})
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -40,14 +43,26 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """`BrokenFile` for anything that `save` did not write."""
     try:
         with safe_open(path, framework="numpy") as file:
-            meta = json.loads((file.metadata() or {})[_META])
+            held = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if _digest(arrays, held[_META]) != held[_DIGEST]:
+                raise BrokenFile("its contents are not what was written")
+            meta = json.loads(held[_META])
     except (SafetensorError, KeyError, ValueError, OSError, TypeError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise BrokenFile(f"{path} can't be read ({reason}): delete it and run again") from None
     if not isinstance(meta, dict):
         raise BrokenFile(f"{path} is not a file of dvisr: delete it and run again")
     return arrays, meta
+
+
+def _digest(arrays: Mapping[str, np.ndarray], text: str) -> str:
+    found = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def flatten(tree: Any, prefix: str) -> dict[str, np.ndarray]:

@@ -226,7 +226,9 @@ def test_a_result_survives_its_file(tmp_path: Path) -> None:
         else:
             assert before == after
     whole = path.read_bytes()
-    for broken in (whole[:100], whole[: len(whole) // 2], b"", b"nonsense" * 100):
+    flipped = bytearray(whole)
+    flipped[-5] ^= 1  # one bit of the weights
+    for broken in (whole[:100], whole[: len(whole) // 2], b"", b"nonsense" * 100, bytes(flipped)):
         path.write_bytes(broken)
         with pytest.raises(BrokenFile, match="run again"):
             load_result(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ def _settings(
     """All that a result depends on, as JSON has it."""
     fields = {f.name: getattr(recipe, f.name) for f in dataclasses.fields(recipe)}
     return {
+        "version": version("dvisr"),
         "experiment": experiment.name,
         "num_runs": experiment.num_runs,
         "precision": experiment.precision,

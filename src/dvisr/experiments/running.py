@@ -32,7 +32,7 @@ from dvisr.policy import AbstractPolicy
 from dvisr.recipes import Recipe
 from dvisr.sampling import Writer, make_writer
 from dvisr.target import Target, make_target
-from dvisr.training import TrainInfo, TrainState, train
+from dvisr.training import TrainInfo, Training, TrainState, train
 
 MAX_ENUMERATED = 3_000_000  # trees; beyond that KL is estimated from samples
 NUM_SAMPLES = 50_000  # for the paper's estimator of KL
@@ -53,7 +53,7 @@ def run(
     done when an interrupt came is kept."""
     problem = experiment.problem()
     exact = solve(problem)
-    trained = _train(experiment, recipe, settings, problem, checkpoint, progress)
+    trained = _train(experiment, recipe, settings, checkpoint, progress)
     with jax.enable_x64(True):
         result = _measured(experiment, settings, problem, exact, trained)
     if checkpoint is not None:
@@ -72,20 +72,12 @@ def _train(
     experiment: Experiment,
     recipe: Recipe,
     settings: dict[str, Any],
-    problem: Problem,
     checkpoint: Path | None,
     progress: Progress,
 ) -> _Trained:
     dtype = np.dtype(experiment.precision)
     with jax.enable_x64(dtype == np.float64):
-        made = recipe.training(problem.grammar, _target(problem, dtype))
-        states = recipe.start(
-            made,
-            problem.grammar,
-            dtype,
-            seed=settings["seed"],
-            num_runs=experiment.num_runs,
-        )
+        made, states = make_training(experiment, recipe, dtype, seed=settings["seed"])
         so_far = _Trained(states, _empty_info(experiment.num_runs, dtype), 0.0)
         if checkpoint is not None:
             so_far = _continued(checkpoint, so_far, settings)
@@ -106,6 +98,16 @@ def _train(
                 _save(checkpoint, so_far, settings)
             raise
     return so_far
+
+
+def make_training(
+    experiment: Experiment, recipe: Recipe, dtype: Any, *, seed: int
+) -> tuple[Training, TrainState]:
+    """What is trained, and its runs before the first step."""
+    problem = experiment.problem()
+    made = recipe.training(problem.grammar, _target(problem, dtype))
+    num_runs = experiment.num_runs
+    return made, recipe.start(made, problem.grammar, dtype, seed=seed, num_runs=num_runs)
 
 
 def _target(problem: Problem, dtype: Any) -> Target:
