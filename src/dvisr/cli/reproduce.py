@@ -203,7 +203,7 @@ def _print_table(console: Console, one: Reproduction) -> None:
     console.print(table)
     console.print(
         f"log evidence {result.log_evidence:.10f}; KL median {result.median_kl:.1e}, worst of "
-        f"{len(result.kl)} run(s) {result.worst_kl:.1e}; {result.seconds:.1f} s: {_verdict(one)}\n"
+        f"{result.runs_in_words} {result.worst_kl:.1e}; {result.seconds:.1f} s: {_verdict(one)}\n"
     )
 
 

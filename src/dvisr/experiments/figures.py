@@ -58,7 +58,7 @@ def _of_experiment(one: Reproduction, folder: Path) -> list[Drawn]:
     experiment, result = one.experiment, one.result
     name = experiment.name.replace("/", "-")
     with_constants = "with" if experiment.has_constants else "without"
-    what = f"{LAWS[experiment.law]}, {with_constants} constants, {len(result.kl)} run(s)"
+    what = f"{LAWS[experiment.law]}, {with_constants} constants, {result.runs_in_words}"
     figure = new_figure()
     axes = figure.add_subplot()
     plot_elbo(axes, result.elbo, result.log_evidence)

@@ -54,6 +54,10 @@ class Result:
     policy: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # weights, by run
 
     @property
+    def runs_in_words(self) -> str:
+        return "1 run" if len(self.kl) == 1 else f"{len(self.kl)} runs"
+
+    @property
     def worst_kl(self) -> float:
         return max(self.kl)
 

@@ -106,7 +106,7 @@ def _tabled(one: Reproduction) -> str:
     return (
         f"<h3>{html.escape(LAWS[experiment.law])}</h3>{table}"
         f"<p>{_verdict(not one.failures)}. Log evidence {result.log_evidence:.12f}. KL over "
-        f"{len(result.kl)} run(s): median {result.median_kl:.1e}, worst {result.worst_kl:.1e}. "
+        f"{result.runs_in_words}: median {result.median_kl:.1e}, worst {result.worst_kl:.1e}. "
         f"{result.seconds:.1f} s.</p>"
     )
 

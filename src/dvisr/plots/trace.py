@@ -40,7 +40,7 @@ def draw_trace(figure: Figure, library: Sequence[str], steps: Sequence[TraceStep
     for column, step in enumerate(steps):
         token_axes = figure.add_subplot(grid[0, column])
         _bars(token_axes, library, step)
-        token_axes.set_title(f"step {column + 1}", fontsize=9)
+        token_axes.set_title(f"{'A   ' if column == 0 else ''}step {column + 1}", fontsize=9)
         if has_constants:
             _constant(figure.add_subplot(grid[1, column]), step)
         if column == 0:
@@ -110,14 +110,14 @@ def _inputs(axes: Axes, step: TraceStep) -> None:
 
 def _library(axes: Axes, library: Sequence[str]) -> None:
     axes.set_axis_off()
-    axes.set_title("library", fontsize=9)
+    axes.set_title("B   library", fontsize=9)
     axes.text(0.5, 0.5, "\n".join(library), ha="center", va="center", fontsize=10,
               linespacing=1.6, transform=axes.transAxes)  # fmt: skip
 
 
 def _tree(axes: Axes, library: Sequence[str], steps: Sequence[TraceStep]) -> None:
     axes.set_axis_off()
-    axes.set_title("expression", fontsize=9)
+    axes.set_title("C   expression", fontsize=9)
     places = _layout(steps)
     for number, step in enumerate(steps):
         x, y = places[number]
