@@ -48,6 +48,21 @@ def test_the_better_one_depends_on_how_near_q_is() -> None:
     assert kl_from_weights(near, LOG_EVIDENCE).value >= 0.0
 
 
+def test_a_lost_part_of_the_posterior_is_not_overlooked() -> None:
+    """q has lost 3.58 % of the posterior: every weight it sees is a little below one."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(scale=0.02, size=50_000)
+    terms = LOG_EVIDENCE + math.log(1 - 0.0358) + noise - noise.mean()
+    assert kl_from_weights(terms, LOG_EVIDENCE).value < 1e-3
+    estimate = best_kl_estimate(terms, LOG_EVIDENCE)
+    assert estimate.method == "elbo"
+    assert estimate.value == pytest.approx(0.03646, abs=1e-4)
+
+
+def test_a_network_of_nan_has_no_kl_of_zero() -> None:
+    assert math.isnan(exact_kl(np.array([math.nan, -1.0]), np.log([0.5, 0.5])))
+
+
 def test_what_q_never_says_adds_nothing() -> None:
     with np.errstate(divide="ignore"):
         assert exact_kl(np.log([1.0, 0.0]), np.log([0.5, 0.5])) == pytest.approx(math.log(2))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,18 @@ class BrokenFile(ValueError):
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         text = json.dumps(meta, allow_nan=False)
         digest = _digest(contiguous, text)
         save_file(contiguous, temporary, metadata={_META: text, _DIGEST: digest})
         os.replace(temporary, path)
+    except SafetensorError as error:  # a full disk, say
+        temporary.unlink(missing_ok=True)
+        raise OSError(0, str(error), str(path)) from None
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

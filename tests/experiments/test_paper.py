@@ -205,7 +205,10 @@ def test_failures_are_found() -> None:
         (5, 1.24e-3, False),
         (5, 1.26e-3, True),
         (13, 9.0, False),
+        (13, float("nan"), True),
         (12, float("nan"), True),
+        (3, 0.9e-6, False),
+        (3, 1.1e-6, True),
     ]:
         scaled = dataclasses.replace(result, rows=(), kl=(kl,))
         assert bool(failures(scaling(size), scaled)) == fails

@@ -68,8 +68,15 @@ def test_run_again_it_is_all_there(simple: tuple[Path, dict[str, Any]]) -> None:
     again = json.loads(reproduce("simple", "--runs", "2", "--out", str(out), "--json").stdout)
     assert again == before  # the seconds too: nothing was run
     assert time.monotonic() - began < 30
-    other = reproduce("simple", "--runs", "1", "--out", str(out), "--json", "--seed", "4")
-    assert json.loads(other.stdout) != before  # other settings are another run
+    done = reproduce("scaling", "--sizes", "1", "--out", str(out), "--json")
+    # A part of the experiments does not replace the page about the others.
+    page = (out / "index.html").read_text()
+    assert "0.36091529" in page
+    assert "-10.2749738653" in page
+    assert json.loads(done.stdout)["passed"]
+    # Other settings are another run, and it says so.
+    other = reproduce("scaling", "--sizes", "1", "--out", str(out), "--json", "--seed", "4")
+    assert "scaling/1: run again, since the result in" in other.stderr
 
 
 def test_a_result_that_falls_short_fails(tmp_path: Path) -> None:

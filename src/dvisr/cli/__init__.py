@@ -17,20 +17,29 @@ OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
     try:
-        cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = stop.exit_code
     except click.ClickException as error:
         _fail(error.format_message())
     except (ValueError, MemoryError) as error:
         _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("dvisr: interrupted", err=True)
-        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # `dvisr ... | head`: nobody reads on, which is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OK)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}: make room there, or choose another place")
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("dvisr: interrupted", err=True)
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        # Compiled code may still be running in threads of its own, and an interpreter that shuts
+        # down under it can crash. There is nothing to tidy up: every file is whole.
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else OK)
 
 
 def _fail(message: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from dvisr.experiments.paper import Experiment
 from dvisr.experiments.results import Result
 
 DECIMALS = 8
 WORST_KL = 1e-9
 KL_RATIO = 1.25  # to the published one
-SMALL_KL = 1e-3  # published values below this say nothing: the ratio is taken to this instead
+SMALL_KL = 1e-3  # published values below this are mostly noise: the ratio is taken to this instead
+EXACT_KL = 1e-6  # where the published one is below it: sizes up to 4, which are learnt exactly
 
 
 def failures(experiment: Experiment, result: Result) -> list[str]:
@@ -37,10 +40,14 @@ def kl_limit(experiment: Experiment) -> float | None:
     """The largest KL that passes at a size; None where nothing is published."""
     if experiment.published_kl is None:
         return None
+    if experiment.published_kl < EXACT_KL:
+        return EXACT_KL
     return KL_RATIO * max(experiment.published_kl, SMALL_KL)
 
 
 def _scaling(experiment: Experiment, result: Result) -> list[str]:
+    if not all(math.isfinite(kl) for kl in result.kl):
+        return ["KL is no finite number: training diverged"]
     limit = kl_limit(experiment)
     if limit is None or result.median_kl <= limit:
         return []

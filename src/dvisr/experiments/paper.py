@@ -18,6 +18,7 @@ KINDS = ("simple", "scaling", "constants")
 LAWS = {"quadratic": "y = x0²", "linear": "y = x0", "constant": "y = 0.5"}
 LIKELIHOOD_STD = 1.0
 CONSTANT_PRIOR = Normal(0.0, 10.0)
+LARGEST_SIZE = 25  # of the scaling experiments: beyond it the exact evidence can't be had
 DOUBLE_UP_TO = 4  # scaling runs beyond this size are trained in float32
 
 

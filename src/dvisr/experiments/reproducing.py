@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dvisr.experiments.checks import failures
-from dvisr.experiments.paper import Experiment
+from dvisr.experiments.paper import LARGEST_SIZE, Experiment, experiments
 from dvisr.experiments.results import Result, load_result, save_result
 from dvisr.experiments.running import run
 from dvisr.recipes import Recipe, find_recipe
@@ -34,11 +34,13 @@ def reproduce(
     out: Path | None = None,
     on_progress: Callable[[str, float], None] = lambda name, fraction: None,
     on_result: Callable[[Reproduction], None] = lambda reproduction: None,
+    on_note: Callable[[str], None] = lambda text: None,
 ) -> list[Reproduction]:
     """Run experiments one after the other. With `out`, finished ones are kept there and found
     again, and an unfinished one goes on where it was interrupted.
 
-    `on_progress` is told the experiment's name and the fraction of all the work that is done.
+    `on_progress` is told the experiment's name and the fraction of all the work that is done,
+    `on_note` what was found in `out`.
     """
     recipes = [find_recipe(recipe_name, experiment.kind) for experiment in chosen]
     work = [_work(e, recipe) for e, recipe in zip(chosen, recipes, strict=True)]
@@ -53,7 +55,7 @@ def reproduce(
 
         report(0.0)
         settings = _settings(experiment, recipe_name, recipe, seed)
-        result = _kept(out, experiment, settings)
+        result = _kept(out, experiment, settings, on_note)
         if result is None:
             result = run(
                 experiment,
@@ -64,6 +66,7 @@ def reproduce(
             )
             if out is not None:
                 save_result(_file(out, "results", experiment), result)
+                _file(out, "unfinished", experiment).unlink(missing_ok=True)
         found.append(Reproduction(experiment, result, failures(experiment, result)))
         on_result(found[-1])
     return found
@@ -94,18 +97,54 @@ def _settings(
     }
 
 
-def _kept(out: Path | None, experiment: Experiment, settings: dict[str, Any]) -> Result | None:
+def _kept(
+    out: Path | None,
+    experiment: Experiment,
+    settings: dict[str, Any],
+    on_note: Callable[[str], None],
+) -> Result | None:
     """An earlier result of the same settings. One of others, or a broken file, is run again."""
     if out is None:
         return None
     path = _file(out, "results", experiment)
-    if not path.exists():
+    if not path.is_file():
+        if _file(out, "unfinished", experiment).exists():
+            on_note(f"{experiment.name}: going on where it was interrupted, if nothing has changed")
         return None
     try:
         result = load_result(path)
-    except BrokenFile:
+    except BrokenFile as error:
+        on_note(f"{experiment.name}: run again, since {error}")
         return None
-    return result if result.settings == settings else None
+    if result.settings != settings:
+        on_note(f"{experiment.name}: run again, since the result in {out} is of other settings")
+        return None
+    on_note(f"{experiment.name}: taken from {out}, where it was finished before")
+    return result
+
+
+def everything_in(out: Path, found: Sequence[Reproduction]) -> list[Reproduction]:
+    """What was found, and besides it what `out` holds of the same recipe, seed and version: a page
+    about a part of the experiments must not replace one about all."""
+    if not found:
+        return []
+    same = ("recipe", "seed", "version")
+    wanted = {key: found[0].result.settings[key] for key in same}
+    by_name = {one.experiment.name: one for one in found}
+    for experiment in experiments("all", tuple(range(1, LARGEST_SIZE + 1))):
+        path = _file(out, "results", experiment)
+        if experiment.name in by_name or not path.exists():
+            continue
+        try:
+            result = load_result(path)
+        except BrokenFile:
+            continue
+        if {key: result.settings.get(key) for key in same} == wanted:
+            of_file = dataclasses.replace(experiment, num_runs=len(result.kl))
+            checked = Reproduction(of_file, result, failures(of_file, result))
+            by_name[experiment.name] = checked
+    order = [one.name for one in experiments("all", tuple(range(1, LARGEST_SIZE + 1)))]
+    return sorted(by_name.values(), key=lambda one: order.index(one.experiment.name))
 
 
 def _file(out: Path, folder: str, experiment: Experiment) -> Path:
@@ -115,11 +154,13 @@ def _file(out: Path, folder: str, experiment: Experiment) -> Path:
 def _make_folder(out: Path) -> None:
     """Before hours of work, not after."""
     try:
-        for name in ("results", "unfinished"):
+        for name in ("results", "unfinished", "figures"):
             (out / name).mkdir(parents=True, exist_ok=True)
-        probe = out / "results" / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+            probe = out / name / ".probe"
+            probe.write_bytes(b"")
+            probe.unlink()
+        if (out / "index.html").is_dir():
+            raise IsADirectoryError(0, "index.html is a folder")
     except OSError as error:
         raise ValueError(
             f"can't write to {out} ({error.strerror}): choose another folder with --out"

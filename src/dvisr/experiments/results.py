@@ -59,7 +59,7 @@ class Result:
 
     @property
     def worst_kl(self) -> float:
-        return max(self.kl)
+        return float(np.max(self.kl))  # NaN, if a run is
 
     @property
     def median_kl(self) -> float:

@@ -50,15 +50,12 @@ def run(
     progress: Progress = lambda fraction: None,
 ) -> Result:
     """Train every run and measure it. With a checkpoint, what is there is continued, and what was
-    done when an interrupt came is kept."""
+    done when an interrupt came is kept; the caller removes it once the result is safe."""
     problem = experiment.problem()
     exact = solve(problem)
     trained = _train(experiment, recipe, settings, checkpoint, progress)
     with jax.enable_x64(True):
-        result = _measured(experiment, settings, problem, exact, trained)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
-    return result
+        return _measured(experiment, settings, problem, exact, trained)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,10 +90,9 @@ def _train(
                 if checkpoint is not None and time.perf_counter() - saved > _CHECKPOINT_SECONDS:
                     _save(checkpoint, so_far, settings)
                     saved = time.perf_counter()
-        except KeyboardInterrupt:
+        finally:  # at the end too: measuring may be interrupted
             if checkpoint is not None and so_far.info.elbo.size:
                 _save(checkpoint, so_far, settings)
-            raise
     return so_far
 
 
@@ -199,7 +195,10 @@ def _scaling_kl(
     elbo_terms: list[np.ndarray],
 ) -> list[Estimate]:
     if exact.num_allowed > MAX_ENUMERATED:
-        return [best_kl_estimate(terms, exact.log_evidence) for terms in elbo_terms]
+        found = [best_kl_estimate(terms, exact.log_evidence) for terms in elbo_terms]
+        if len({estimate.method for estimate in found}) == 1:
+            return found
+        return [kl_from_elbo(terms, exact.log_evidence) for terms in elbo_terms]
     trees = enumerate_trees(problem.grammar)
     values, is_valid = evaluate_batch(problem.grammar.library, trees, problem.X)
     log_likelihood = np.where(is_valid, problem.likelihood.log_prob(np, values), -np.inf)

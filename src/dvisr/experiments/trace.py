@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.plots import TraceStep
-from dvisr.policy import AbstractPolicy, observe
+from dvisr.policy import AbstractPolicy, Observation, observe
 from dvisr.sampling import Sample, Step, Writer, draw
 from dvisr.traversal import NONE, TraversalState, start, step
 
+_DRAWS = 4000
 _POINTS = 201
 _WIDTHS = 4.0  # the constant's density is drawn over so many scales to both sides
 
 
 def trace(policy: AbstractPolicy, writer: Writer, grammar: Grammar) -> list[TraceStep]:
-    """The first draw, over keys 0, 1, 2 ..., that is as large as can be; with a constant, if the
-    library has one."""
-    wanted = grammar.library.constant_id
-    for number in itertools.count():
-        drawn, steps = draw(policy, writer, key=jax.random.key(number))
-        tokens = np.asarray(drawn.tokens)
-        if (tokens >= 0).all() and (wanted < 0 or wanted in tokens):
-            return _told(policy, grammar, drawn, steps)
-    raise AssertionError("unreachable")
+    """The first draw, over keys 0, 1, 2 ..., that is as large as can be, with a constant if the
+    library has one. Failing that, the first as large as any."""
+    keys = jax.vmap(jax.random.key)(jnp.arange(_DRAWS, dtype=jnp.uint32))
+    drawn, steps = jax.jit(jax.vmap(lambda key: draw(policy, writer, key=key)))(keys)
+    tokens = np.asarray(drawn.tokens)
+    sizes = (tokens >= 0).sum(axis=1)
+    constant = grammar.library.constant_id
+    has_constant = ((tokens == constant) & (tokens >= 0)).any(axis=1)
+    first = int(np.argmax(2 * sizes + has_constant))
+    one: tuple[Sample, Step] = jax.tree.map(lambda a: a[first], (drawn, steps))
+    return _told(policy, grammar, *one)
 
 
 def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) -> list[TraceStep]:
     library, told = grammar.library, []
     state: TraversalState = start(grammar.max_tokens)
-    for i, token in enumerate(np.asarray(drawn.tokens)):
+    written = np.asarray(drawn.tokens)
+    for i, token in enumerate(written[written != NONE]):
         seen = observe(state, drawn.constants)
         outputs = jax.tree.map(lambda a: a[i], steps.outputs)  # noqa: B023
         is_constant = int(token) == library.constant_id
         parent = int(state.parent)
         told.append(
             TraceStep(
-                inputs=tuple(
-                    (name, _named(grammar, int(token_id), float(value)))
-                    for name, token_id, value in [
-                        ("previous", seen.previous, seen.previous_constant),
-                        ("parent", seen.parent, jnp.zeros(())),
-                        ("sibling", seen.sibling, seen.sibling_constant),
-                    ]
-                ),
+                inputs=_inputs(grammar, seen),
                 probabilities=np.exp(np.asarray(steps.log_probs[i])),
                 constants=_density(policy, outputs.constant) if library.has_constants else None,
                 token=int(token),
@@ -59,11 +54,20 @@ def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) 
     return told
 
 
-def _named(grammar: Grammar, token_id: int, value: float) -> str:
-    if token_id == NONE:
-        return "-"
-    name = grammar.library[token_id].name
-    return f"{name} = {value:.3f}" if token_id == grammar.library.constant_id else name
+def _inputs(grammar: Grammar, seen: Observation) -> tuple[tuple[str, str], ...]:
+    """What the network is shown; "-" and 0 stand for vectors of zeros."""
+    tokens = [("previous", seen.previous), ("parent", seen.parent), ("sibling", seen.sibling)]
+    rows = [
+        (name, "-" if int(token_id) == NONE else grammar.library[int(token_id)].name)
+        for name, token_id in tokens
+    ]
+    if grammar.library.has_constants:
+        values = [
+            ("value of previous", seen.previous_constant),
+            ("value of sibling", seen.sibling_constant),
+        ]
+        rows += [(name, f"{float(value):.3g}") for name, value in values]
+    return tuple(rows)
 
 
 def _density(policy: AbstractPolicy, outputs: jax.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -68,13 +68,18 @@ def write_pages(found: Sequence[Reproduction], out: Path) -> Path:
 
 def _summary(found: Sequence[Reproduction]) -> str:
     failed = [one for one in found if one.failures]
+    settings = found[0].result.settings
     seconds = sum(one.result.seconds for one in found)
     published = sum((one.experiment.published_seconds or 0.0) * len(one.result.kl) for one in found)
     lines = [
         "<h1>Deep Variational Inference Symbolic Regression, reproduced</h1>",
-        "<p>Every number below was computed by <code>dvisr reproduce</code>: <em>paper</em> is "
-        "what Butterworth, Grigorian and DiazDelaO print, <em>exact</em> what enumeration and "
-        "integration give, <em>q</em> what the trained network says.</p>",
+        "<p><em>Paper</em> is what Butterworth, Grigorian and DiazDelaO print, <em>published</em> "
+        "what the logs of their public runs (repository jamesbut/DVISR-ICLR2026) show. Everything "
+        "else was computed by <code>dvisr reproduce</code>: <em>exact</em> is what enumeration and "
+        "integration give, <em>q</em> what the trained network says. KL divergences of 1e-15 "
+        "either side of zero are zero up to rounding.</p>",
+        f"<p>Recipe <code>{html.escape(str(settings['recipe']))}</code>, seed "
+        f"{html.escape(str(settings['seed']))}.</p>",
         f"<p>{_verdict(not failed)}: {len(found) - len(failed)} of {len(found)} experiments, in "
         f"{_duration(seconds)}. The authors' logs show {_duration(published)} for as many runs of "
         f"them, on their machine.</p>",
@@ -135,7 +140,12 @@ def _scaling_table(found: Sequence[Reproduction]) -> str:
         "tokens", "log evidence", "published KL", "KL", "ratio", "KL by 50,000 samples", "method",
         "limit", "published s", "s", "",
     ]  # fmt: skip
-    return _table(heads, rows)
+    note = (
+        "<p>y = x0², one row a maximum size. The limit is 1.25 times the published KL, or 1.25 times "
+        "0.001 where that is smaller, and 1e-6 where it is below 1e-6. KL is exact unless the "
+        "method says otherwise.</p>"
+    )
+    return note + _table(heads, rows)
 
 
 def _hyperparameters(kind: str) -> str:

@@ -1,7 +1,9 @@
 """What is subtracted from the ELBO's terms before they weigh the score.
 
 A baseline that does not depend on the sample it is subtracted from leaves the expected gradient
-as it is. Two of these do depend on it, which scales the expected gradient by a known factor.
+as it is. Two of these do depend on it, which scales the expected gradient by a known factor, if the
+samples are independent. Stratified ones are not, and every baseline here has then a bias of order
+1/N.
 """
 
 from __future__ import annotations

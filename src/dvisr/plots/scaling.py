@@ -34,7 +34,7 @@ def plot_kl_by_size(
         axes.set_xticks(places, [str(size) for size in sizes])
         axes.set_ylabel("KL divergence")
         axes.spines[["top", "right"]].set_visible(False)
-        if is_log:
+        if is_log and max([*kl, *np.nan_to_num(others)]) > _LEAST:
             axes.set_yscale("log")
     logarithmic.set_xlabel("maximum number of tokens")
     linear.legend(frameon=False, loc="upper left")

@@ -45,8 +45,9 @@ def draw_trace(figure: Figure, library: Sequence[str], steps: Sequence[TraceStep
             _constant(figure.add_subplot(grid[1, column]), step)
         if column == 0:
             token_axes.set_ylabel("q(token)", fontsize=8)
-    _networks(figure.add_subplot(grid[rows - 1, : len(steps)]), len(steps))
     for column, step in enumerate(steps):
+        is_last = column == len(steps) - 1
+        _network(figure.add_subplot(grid[rows - 1, column]), column == 0, is_last)
         _inputs(figure.add_subplot(grid[rows, column]), step)
     _library(figure.add_subplot(grid[0, -1]), library)
     _tree(figure.add_subplot(grid[1:, -1]), library, steps)
@@ -74,6 +75,7 @@ def _constant(axes: Axes, step: TraceStep) -> None:
     values, density = step.constants
     is_used = step.value is not None
     axes.plot(values, density, color=BLUE if is_used else GREY, linewidth=1.2)
+    axes.set_ylim(bottom=0.0)
     if step.value is not None:
         axes.axvline(step.value, color=ORANGE, linewidth=1.2)
         axes.set_title(f"c = {step.value:.3f} drawn", fontsize=8, color=ORANGE)
@@ -81,19 +83,19 @@ def _constant(axes: Axes, step: TraceStep) -> None:
         axes.set_title("q(constant), not used", fontsize=8, color=GREY)
 
 
-def _networks(axes: Axes, count: int) -> None:
-    """One box a step, the hidden state passed on from left to right."""
+def _network(axes: Axes, is_first: bool, is_last: bool) -> None:
+    """A box, with arrows from the inputs, to the outputs, and to the next step's."""
     axes.set_axis_off()
-    axes.set_xlim(0, count)
+    axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
-    for column in range(count):
-        middle = column + 0.5
-        _box(axes, middle - 0.22, 0.25, 0.44, 0.5, BLUE)
-        axes.text(middle, 0.5, "GRU", ha="center", va="center", fontsize=10)
-        _arrow(axes, (middle, 0.0), (middle, 0.24))
-        _arrow(axes, (middle, 0.76), (middle, 1.0))
-        if column + 1 < count:
-            _arrow(axes, (middle + 0.23, 0.5), (middle + 0.77, 0.5))
+    _box(axes, 0.28, 0.25, 0.44, 0.5, BLUE)
+    axes.text(0.5, 0.5, "GRU", ha="center", va="center", fontsize=10)
+    _arrow(axes, (0.5, -0.05), (0.5, 0.24))
+    _arrow(axes, (0.5, 0.76), (0.5, 1.05))
+    if not is_first:
+        _arrow(axes, (-0.1, 0.5), (0.27, 0.5))
+    if not is_last:
+        axes.plot([0.73, 1.12], [0.5, 0.5], color="black", linewidth=1.0, clip_on=False)
 
 
 def _inputs(axes: Axes, step: TraceStep) -> None:
@@ -103,7 +105,8 @@ def _inputs(axes: Axes, step: TraceStep) -> None:
     height = 1.0 / len(step.inputs)
     for row, (name, content) in enumerate(step.inputs):
         bottom = 1.0 - (row + 1) * height
-        _box(axes, 0.12, bottom + 0.02, 0.76, height - 0.05, GREEN if content != "-" else GREY)
+        is_given = content not in ("-", "0")
+        _box(axes, 0.12, bottom + 0.02, 0.76, height - 0.05, GREEN if is_given else GREY)
         axes.text(0.5, bottom + height / 2, f"{name}: {content}", ha="center", va="center",
                   fontsize=8)  # fmt: skip
 
@@ -159,5 +162,6 @@ def _box(axes: Axes, x: float, y: float, width: float, height: float, colour: st
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
     axes.add_patch(
-        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=10, color="black", lw=1.0)
-    )
+        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=10, color="black", lw=1.0,
+                        clip_on=False)
+    )  # fmt: skip

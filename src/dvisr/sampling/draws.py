@@ -28,7 +28,8 @@ def draw(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> tuple[
 
 
 class AbstractDraws(eqx.Module):
-    """How the samples of a batch are drawn. Each of them has the distribution q."""
+    """How the samples of a batch are drawn. Averages over the batch, weighted by exp(log_weight),
+    have the expectation that they have under q."""
 
     @abc.abstractmethod
     def __call__(
