@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,18 +80,29 @@ def test_run_again_it_is_all_there(simple: tuple[Path, dict[str, Any]]) -> None:
     assert "scaling/1: run again, since the result in" in other.stderr
 
 
-def test_a_result_that_falls_short_fails(tmp_path: Path) -> None:
-    first = json.loads(reproduce("simple", "--runs", "1", "--out", str(tmp_path), "--json").stdout)
-    path = tmp_path / "results" / "simple-linear.safetensors"
+def test_a_result_that_falls_short_fails(
+    simple: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(simple[0], out)
+    path = out / "results" / "simple-linear.safetensors"
     arrays, meta = runs.load(path)
-    meta["kl"] = [0.0365]
+    meta["kl"] = [0.0, 0.0365]
     runs.save(path, arrays, meta)
-    done = reproduce("simple", "--runs", "1", "--out", str(tmp_path), code=1)
-    assert "FAIL: run 0 did not converge: KL 0.036" in done.stdout
+    done = reproduce("simple", "--runs", "2", "--out", str(out), code=1)
+    assert "FAIL: run 1 did not converge: KL 0.036" in done.stdout
     assert "2 of 3 experiments pass" in done.stdout
-    assert first["passed"]
-    path.write_bytes(b"broken")  # is run again
-    reproduce("simple", "--runs", "1", "--out", str(tmp_path))
+    meta["kl"] = [0.0, None]  # a run that diverged
+    meta["rows"][0]["q"] = [None, None]
+    runs.save(path, arrays, meta)
+    found = json.loads(
+        reproduce("simple", "--runs", "2", "--out", str(out), "--json", code=1).stdout
+    )
+    assert found["experiments"][1]["kl"] == [0.0, None]
+    assert found["experiments"][1]["expressions"][0]["q_median"] is None
+    path.write_bytes(b"broken")
+    again = reproduce("simple", "--runs", "2", "--out", str(out))
+    assert "simple/linear: run again, since" in again.stderr
 
 
 def test_without_out_nothing_is_written(tmp_path: Path) -> None:

@@ -141,9 +141,9 @@ def _scaling_table(found: Sequence[Reproduction]) -> str:
         "limit", "published s", "s", "",
     ]  # fmt: skip
     note = (
-        "<p>y = x0², one row a maximum size. The limit is 1.25 times the published KL, or 1.25 times "
-        "0.001 where that is smaller, and 1e-6 where it is below 1e-6. KL is exact unless the "
-        "method says otherwise.</p>"
+        "<p>y = x0², one row a maximum size. The limit is 1.25 times the published KL, or 1.25 "
+        "times 0.001 where that is smaller, and 1e-6 where it is below 1e-6. KL is exact unless "
+        "the method says otherwise.</p>"
     )
     return note + _table(heads, rows)
 
