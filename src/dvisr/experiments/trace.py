@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ def trace(policy: AbstractPolicy, writer: Writer, grammar: Grammar) -> list[Trac
     """The first draw, over keys 0, 1, 2 ..., that is as large as can be, with a constant if the
     library has one. Failing that, the first as large as any."""
     keys = jax.vmap(jax.random.key)(jnp.arange(_DRAWS, dtype=jnp.uint32))
-    drawn, steps = jax.jit(jax.vmap(lambda key: draw(policy, writer, key=key)))(keys)
+    drawn, steps = _draws(policy, writer, keys)
     tokens = np.asarray(drawn.tokens)
     sizes = (tokens >= 0).sum(axis=1)
     constant = grammar.library.constant_id
@@ -29,6 +30,11 @@ def trace(policy: AbstractPolicy, writer: Writer, grammar: Grammar) -> list[Trac
     first = int(np.argmax(2 * sizes + has_constant))
     one: tuple[Sample, Step] = jax.tree.map(lambda a: a[first], (drawn, steps))
     return _told(policy, grammar, *one)
+
+
+@eqx.filter_jit
+def _draws(policy: AbstractPolicy, writer: Writer, keys: jax.Array) -> tuple[Sample, Step]:
+    return jax.vmap(lambda key: draw(policy, writer, key=key))(keys)
 
 
 def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) -> list[TraceStep]:

@@ -93,9 +93,9 @@ def _network(axes: Axes, is_first: bool, is_last: bool) -> None:
     _arrow(axes, (0.5, -0.05), (0.5, 0.24))
     _arrow(axes, (0.5, 0.76), (0.5, 1.05))
     if not is_first:
-        _arrow(axes, (-0.1, 0.5), (0.27, 0.5))
+        _arrow(axes, (-0.25, 0.5), (0.27, 0.5))
     if not is_last:
-        axes.plot([0.73, 1.12], [0.5, 0.5], color="black", linewidth=1.0, clip_on=False)
+        axes.plot([0.73, 1.05], [0.5, 0.5], color="black", linewidth=1.0, clip_on=False)
 
 
 def _inputs(axes: Axes, step: TraceStep) -> None:
