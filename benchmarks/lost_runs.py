@@ -1,8 +1,8 @@
 """How many runs of the linear experiment with constants lose a token for good, by how they draw.
 
-The counts in docs/method.md ("Draws that explore") are those of seeds 0, 1 and 2 with 300 runs each,
-on a GPU; on two cores that takes an hour or two. A run counts as lost if its last twenty epochs stay
-more than 1e-6 below the log evidence.
+The counts in docs/method.md ("Draws that explore") are those of seeds 0, 1 and 2 with 300 runs
+each, on a GPU; on two cores that takes an hour or two. A run counts as lost if its last twenty
+epochs stay more than 1e-6 below the log evidence.
 """
 
 from __future__ import annotations
