@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.signals import heed_interrupts
+
 QUADRATIC = "x0,y\n" + "".join(f"{i / 10},{(i / 10) ** 2}\n" for i in range(11))
 
 
@@ -242,6 +244,7 @@ def test_progress_goes_to_standard_error_and_interrupting_ends_with_130(quadrati
             sys.executable, "-c", "from dvisr.cli import main; main()", "exact", quadratic,
             "--target", "y", "--max-tokens", "24", "--json",
         ],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},

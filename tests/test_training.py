@@ -119,14 +119,14 @@ def final_q(states: TrainState, experiment: Experiment, setup: Training) -> np.n
 
 
 def test_a_run_does_not_depend_on_how_many_there_are() -> None:
-    """Long before convergence, where different runs still differ in the first digit."""
+    """Long before convergence, where different runs still differ in the third digit."""
     experiment, recipe = tabled("simple", "quadratic"), find_recipe("paper", "simple")
     found = []
     for num_runs in (1, 3):
         setup, states = made(experiment, recipe, num_runs)
         found.append(final_q(advanced((setup, states), [12]), experiment, setup))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=0.0, atol=1e-8)
-    assert np.abs(found[1][0] - found[1][1]).max() > 1e-2
+    assert np.abs(found[1][0] - found[1][1]).max() > 1e-3
 
 
 def test_a_second_run_of_the_same_shape_compiles_nothing() -> None:

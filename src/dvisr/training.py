@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from dvisr.objective import Reinforce
 from dvisr.optim import PlateauState, ReduceOnPlateau, RMSprop
@@ -74,7 +74,7 @@ def init(training: Training, policy: AbstractPolicy, *, key: PRNGKeyArray) -> Tr
     )
 
 
-def run_keys(seed: int, num_runs: int) -> PRNGKeyArray:
+def run_keys(seed: int, num_runs: int) -> Key[Array, " runs"]:
     """One key a run. A run's key does not depend on how many runs there are."""
     root = jax.random.key(seed)
     return jax.vmap(lambda run: jax.random.fold_in(root, run))(

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,22 @@ import pytest
 from matplotlib import image
 
 from dvisr import runs
+from tests.signals import heed_interrupts
 
+# The processes share what they compile: the programs are the same, and most of the time.
+CACHE = tempfile.mkdtemp()
+ENVIRONMENT = {
+    **os.environ,
+    "JAX_COMPILATION_CACHE_DIR": CACHE,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+}
 COMMAND = [sys.executable, "-c", "from dvisr.cli import main; main()", "reproduce"]
 
 
 def reproduce(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -108,7 +119,7 @@ def test_a_result_that_falls_short_fails(
 def test_without_out_nothing_is_written(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "scaling", "--sizes", "1", "--recipe", "paper-ewma"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "-10.2749738653" in done.stdout
@@ -118,7 +129,12 @@ def test_without_out_nothing_is_written(tmp_path: Path) -> None:
 def test_interrupted_it_goes_on(tmp_path: Path) -> None:
     arguments = ["constants", "--runs", "1", "--out", str(tmp_path), "--json"]
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *arguments],
+        preexec_fn=heed_interrupts,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
     )
     unfinished = tmp_path / "unfinished" / "constants-linear.safetensors"
     finished = tmp_path / "results" / "constants-quadratic.safetensors"
