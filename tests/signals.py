@@ -6,5 +6,6 @@ import signal
 
 
 def heed_interrupts() -> None:
-    """In the child, before it runs: a shell's background jobs inherit that SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Before a process is started that is to be interrupted: where SIGINT is ignored, as in a
+    shell's background jobs, it would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -239,12 +239,12 @@ def test_unknown_command() -> None:
 
 
 def test_progress_goes_to_standard_error_and_interrupting_ends_with_130(quadratic: str) -> None:
+    heed_interrupts()
     process = subprocess.Popen(
         [
             sys.executable, "-c", "from dvisr.cli import main; main()", "exact", quadratic,
             "--target", "y", "--max-tokens", "24", "--json",
         ],
-        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},

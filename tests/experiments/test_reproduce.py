@@ -128,9 +128,9 @@ def test_without_out_nothing_is_written(tmp_path: Path) -> None:
 
 def test_interrupted_it_goes_on(tmp_path: Path) -> None:
     arguments = ["constants", "--runs", "1", "--out", str(tmp_path), "--json"]
+    heed_interrupts()
     process = subprocess.Popen(
         [*COMMAND, *arguments],
-        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
