@@ -76,10 +76,8 @@ def test_figures_and_page(simple: tuple[Path, dict[str, Any]]) -> None:
 
 def test_run_again_it_is_all_there(simple: tuple[Path, dict[str, Any]]) -> None:
     out, before = simple
-    began = time.monotonic()
     again = json.loads(reproduce("simple", "--runs", "2", "--out", str(out), "--json").stdout)
     assert again == before  # the seconds too: nothing was run
-    assert time.monotonic() - began < 30
     done = reproduce("scaling", "--sizes", "1", "--out", str(out), "--json")
     # A part of the experiments does not replace the page about the others.
     page = (out / "index.html").read_text()
@@ -139,9 +137,9 @@ def test_interrupted_it_goes_on(tmp_path: Path) -> None:
     unfinished = tmp_path / "unfinished" / "constants-linear.safetensors"
     finished = tmp_path / "results" / "constants-quadratic.safetensors"
     deadline = time.monotonic() + 240
-    while not finished.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(6)  # into the second
+    # A checkpoint is there every few seconds, and when training ends: then it is measured.
+    while not (finished.exists() and unfinished.exists()) and time.monotonic() < deadline:
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
