@@ -243,13 +243,13 @@ def test_progress_goes_to_standard_error_and_interrupting_ends_with_130(quadrati
     process = subprocess.Popen(
         [
             sys.executable, "-c", "from dvisr.cli import main; main()", "exact", quadratic,
-            "--target", "y", "--max-tokens", "24", "--json",
+            "--target", "y", "--max-tokens", "25", "--json",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},
     )  # fmt: skip
-    time.sleep(8.0)
+    time.sleep(2.5 * 8.0)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
