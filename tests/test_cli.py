@@ -249,7 +249,7 @@ def test_progress_goes_to_standard_error_and_interrupting_ends_with_130(quadrati
         stderr=subprocess.PIPE,
         env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},
     )  # fmt: skip
-    time.sleep(2.5 * 8.0)
+    time.sleep(13.0)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
