@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from dvisr.exact import solve
 from dvisr.experiments.paper import tabled
 from dvisr.experiments.running import make_training
+from dvisr.objective import BatchMean, Reinforce
 from dvisr.recipes import PAPER
 from dvisr.sampling import AbstractDraws, ExploringDraws, IndependentDraws
 from dvisr.training import train
@@ -27,7 +28,10 @@ from dvisr.training import train
 
 def lost(draws: AbstractDraws, num_runs: int, seed: int) -> int:
     experiment = tabled("constants", "linear", num_runs)
-    recipe = dataclasses.replace(PAPER["constants"], draws=draws)
+    paper = PAPER["constants"]
+    recipe = dataclasses.replace(
+        paper, objective=Reinforce(paper.objective.num_samples, BatchMean(), draws)
+    )
     log_evidence = solve(experiment.problem()).log_evidence
     made, states = make_training(experiment, recipe, np.dtype("float64"), seed=seed)
     chunks = [chunk.info.elbo for chunk in train(made, states, recipe.num_steps)]

@@ -56,7 +56,7 @@ def small(
         tree_prior=tree_prior(prior, grammar),
         constant_prior=Normal(0.3, prior_std),
     )
-    policy = GRUPolicy.create(library, hidden_size, key=jax.random.key(seed), dtype=jnp.float64)
+    policy = GRUPolicy.create(grammar, hidden_size, key=jax.random.key(seed), dtype=jnp.float64)
     policy = jax.tree.map(lambda a: scale * a, policy)
     target = make_target(
         grammar, X, problem.likelihood, problem.tree_prior, problem.constant_prior, np.float64

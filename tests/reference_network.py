@@ -57,7 +57,7 @@ def log_q(
     policy: Any, library: Library, legal: set[tuple[int, ...]], tokens: Sequence[int], values: Any
 ) -> float:
     """log q of a tree whose constants have these values (by place)."""
-    cell = policy.cell
+    (cell,) = policy.cells
     parts = (cell.input_weight, cell.hidden_weight, cell.input_bias, cell.hidden_bias)
     weights = [np.asarray(part, dtype=np.float64) for part in parts]
     h = np.zeros(weights[1].shape[1])

@@ -18,14 +18,14 @@ from dvisr.target import make_target
 def test_the_plain_loop_says_the_same() -> None:
     problem = scaling(7).problem()
     plain = PlainSampler(8, 7)
-    policy = GRUPolicy.create(problem.grammar.library, 8, key=jax.random.key(0), dtype=jnp.float64)
-    cell = policy.cell
+    policy = GRUPolicy.create(problem.grammar, 8, key=jax.random.key(0), dtype=jnp.float64)
+    cell = policy.cells[0]
     policy = eqx.tree_at(
         lambda p: (
-            p.cell.input_weight,
-            p.cell.hidden_weight,
-            p.cell.input_bias,
-            p.cell.hidden_bias,
+            p.cells[0].input_weight,
+            p.cells[0].hidden_weight,
+            p.cells[0].input_bias,
+            p.cells[0].hidden_bias,
             p.token_layer.weight,
             p.token_layer.bias,
         ),

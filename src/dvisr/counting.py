@@ -31,10 +31,29 @@ def weight_by_size(grammar: Grammar, weights: Sequence[float]) -> tuple[float, .
     return tuple(float(total) for total in _by_size(grammar, weights))
 
 
+def subtree_weights(grammar: Grammar, weights: Sequence[float]) -> list[list[dict[Cost, float]]]:
+    """By slot state and root token: the legal subtrees' weights (the product of their tokens'),
+    summed by cost. Costs beyond the budget's maximum are left out."""
+    by_root = _subtrees(grammar, weights)
+    num_states, num_tokens = grammar.scopes.allowed.shape
+    return [
+        [_merged([sizes[state][token] for sizes in by_root]) for token in range(num_tokens)]
+        for state in range(num_states)
+    ]
+
+
 def _by_size(grammar: Grammar, weights: Sequence[Any]) -> list[Any]:
-    """Size by size; within a size, trees by slot state, by the token at the root (which the
-    right sibling's rules may look at), and by cost."""
-    scopes, budget = grammar.scopes, grammar.budget
+    budget = grammar.budget
+    return [
+        sum(number for cost, number in _merged(roots[0]).items() if budget.fits(cost))
+        for roots in _subtrees(grammar, weights)
+    ]
+
+
+def _subtrees(grammar: Grammar, weights: Sequence[Any]) -> list[list[list[_Counts]]]:
+    """[size][state][token at the root], by cost. (Rules about the right sibling may look at the
+    left one's root.)"""
+    scopes = grammar.scopes
     num_states, num_tokens = scopes.allowed.shape
     alike = _alike(grammar)
     # by_root[size][state][token], of_state[size][state]
@@ -48,10 +67,7 @@ def _by_size(grammar: Grammar, weights: Sequence[Any]) -> list[Any]:
                 weighed = {cost: number * weights[token] for cost, number in found.items()}
                 by_root[size][state][token] = weighed
         of_state.append([_merged(roots) for roots in by_root[size]])
-    return [
-        sum(number for cost, number in of_state[size][0].items() if budget.fits(cost))
-        for size in range(grammar.max_tokens + 1)
-    ]
+    return by_root
 
 
 def _alike(grammar: Grammar) -> list[tuple[int, list[int]]]:

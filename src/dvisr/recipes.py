@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
+from jaxtyping import PRNGKeyArray
 
 from dvisr import training
+from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
 from dvisr.constraints import Grammar
-from dvisr.objective import EWMA, AbstractBaseline, BatchMean, Reinforce
-from dvisr.optim import ReduceOnPlateau, RMSprop
-from dvisr.policy import GRUPolicy
+from dvisr.objective import (
+    EWMA,
+    PPO,
+    AbstractBaseline,
+    AbstractObjective,
+    BatchMean,
+    LeaveOneOut,
+    Reinforce,
+    ReinforceWithReplay,
+    RiskSeeking,
+    TrajectoryBalance,
+    grpo,
+)
+from dvisr.optim import (
+    AbstractOptimiser,
+    AbstractSchedule,
+    Adam,
+    CosineDecay,
+    ReduceOnPlateau,
+    RMSprop,
+)
+from dvisr.policy import AbstractPolicy, GRUPolicy, PaperInputs, PlaceInputs, TransformerPolicy
 from dvisr.sampling import (
     AbstractDraws,
     ExploringDraws,
@@ -25,34 +47,84 @@ from dvisr.target import Target
 from dvisr.training import Training, TrainState
 
 
+class PolicySpec(Protocol):
+    """What it takes to make a policy for any grammar."""
+
+    def create(self, grammar: Grammar, dtype: Any, *, key: PRNGKeyArray) -> AbstractPolicy: ...
+
+    @property
+    def work(self) -> float:
+        """About how many multiplications a token takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GRUSpec:
+    hidden_size: int
+    num_layers: int = 1
+    sees_place: bool = False  # beyond the paper's inputs: `policy.Place`
+    skeleton_first: bool = False
+    head: AbstractConstantHead = dataclasses.field(default_factory=NormalHead)
+
+    def create(self, grammar: Grammar, dtype: Any, *, key: PRNGKeyArray) -> GRUPolicy:
+        inputs = PlaceInputs if self.sees_place else PaperInputs
+        return GRUPolicy.create(
+            grammar,
+            self.hidden_size,
+            key=key,
+            num_layers=self.num_layers,
+            encoder=inputs.create(grammar),
+            head=self.head,
+            skeleton_first=self.skeleton_first,
+            dtype=dtype,
+        )
+
+    @property
+    def work(self) -> float:
+        return 6.0 * self.num_layers * self.hidden_size**2
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerSpec:
+    width: int
+    num_layers: int = 2
+    num_heads: int = 4
+    skeleton_first: bool = False
+    head: AbstractConstantHead = dataclasses.field(default_factory=NormalHead)
+
+    def create(self, grammar: Grammar, dtype: Any, *, key: PRNGKeyArray) -> TransformerPolicy:
+        return TransformerPolicy.create(
+            grammar,
+            self.width,
+            key=key,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            head=self.head,
+            skeleton_first=self.skeleton_first,
+            dtype=dtype,
+        )
+
+    @property
+    def work(self) -> float:
+        return 12.0 * self.num_layers * self.width**2
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """The names are the code's; `experiments.hyperparameters` has the paper's beside them."""
-
     num_steps: int
-    num_samples: int
-    hidden_size: int
-    learning_rate: float
-    decay: float
-    epsilon: float
-    factor: float
-    patience: int
-    min_learning_rate: float
-    baseline: AbstractBaseline
-    draws: AbstractDraws = dataclasses.field(default_factory=IndependentDraws)
+    policy: PolicySpec
+    objective: AbstractObjective
+    optimiser: AbstractOptimiser
+    schedule: AbstractSchedule
+    from_prior: bool = False  # the policy's logits are added to the tree prior's
 
     def training(self, grammar: Grammar, target: Target) -> Training:
+        prior = target.tree_prior if self.from_prior else None
         return Training(
-            writer=make_writer(grammar),
+            writer=make_writer(grammar, prior, target.X.dtype),
             target=target,
-            objective=Reinforce(self.baseline, self.num_samples, self.draws),
-            optimiser=RMSprop(self.decay, self.epsilon),
-            schedule=ReduceOnPlateau(
-                learning_rate=self.learning_rate,
-                factor=self.factor,
-                patience=self.patience,
-                min_learning_rate=self.min_learning_rate,
-            ),
+            objective=self.objective,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
         )
 
     def start(
@@ -62,13 +134,47 @@ class Recipe:
 
         def one(key: Any) -> TrainState:
             policy_key, train_key = jax.random.split(key)
-            policy = GRUPolicy.create(
-                grammar.library, self.hidden_size, key=policy_key, dtype=dtype
-            )
+            policy = self.policy.create(grammar, dtype, key=policy_key)
             return training.init(made, policy, key=train_key)
 
         states: TrainState = eqx.filter_jit(jax.vmap(one))(training.run_keys(seed, num_runs))
         return states
+
+    def with_budget(self, num_steps: int, num_samples: int) -> Recipe:
+        """The same with more steps or fewer, and samples a step; a decay ends with the steps."""
+        schedule = self.schedule
+        if isinstance(schedule, CosineDecay):
+            schedule = dataclasses.replace(schedule, num_steps=num_steps)
+        objective = dataclasses.replace(self.objective, num_samples=num_samples)
+        return dataclasses.replace(
+            self, num_steps=num_steps, objective=objective, schedule=schedule
+        )
+
+
+def _published(
+    *,
+    num_steps: int,
+    num_samples: int,
+    hidden_size: int,
+    learning_rate: float,
+    patience: int,
+    min_learning_rate: float,
+    baseline: AbstractBaseline,
+    draws: AbstractDraws,
+) -> Recipe:
+    """A table of the paper's; `experiments.hyperparameters` has its words for the numbers."""
+    return Recipe(
+        num_steps=num_steps,
+        policy=GRUSpec(hidden_size),
+        objective=Reinforce(num_samples, baseline, draws),
+        optimiser=RMSprop(decay=0.9, epsilon=1e-6),
+        schedule=ReduceOnPlateau(
+            first_rate=learning_rate,
+            factor=0.5,
+            patience=patience,
+            min_learning_rate=min_learning_rate,
+        ),
+    )
 
 
 # The paper's three tables of hyperparameters. They leave three things to say (docs/method.md):
@@ -80,54 +186,121 @@ class Recipe:
 # - Without constants, what the scaling experiments end at is half luck: at size 8, over 20 seeds,
 #   KL 0.0015 to 0.0097 (published, from one run: 0.0030). Stratified draws halve it at equal cost.
 PAPER = {
-    "simple": Recipe(
+    "simple": _published(
         num_steps=250,
         num_samples=100,
         hidden_size=32,
         learning_rate=1e-2,
-        decay=0.9,
-        epsilon=1e-6,
-        factor=0.5,
         patience=15,
         min_learning_rate=1e-6,
         baseline=BatchMean(),
+        draws=IndependentDraws(),
     ),
-    "scaling": Recipe(
+    "scaling": _published(
         num_steps=2000,
         num_samples=1000,
         hidden_size=64,
         learning_rate=5e-3,
-        decay=0.9,
-        epsilon=1e-6,
-        factor=0.5,
         patience=50,
         min_learning_rate=5e-6,
         baseline=BatchMean(),
         draws=StratifiedDraws(),
     ),
-    "constants": Recipe(
+    "constants": _published(
         num_steps=1000,
         num_samples=500,
         hidden_size=64,
         learning_rate=5e-3,
-        decay=0.9,
-        epsilon=1e-6,
-        factor=0.5,
         patience=25,
         min_learning_rate=1e-6,
         baseline=BatchMean(),
         draws=ExploringDraws(0.05),
     ),
 }
+
+
+def _with_objective(recipe: Recipe, **changes: Any) -> Recipe:
+    objective = dataclasses.replace(recipe.objective, **changes)
+    return dataclasses.replace(recipe, objective=objective)
+
+
 PAPER_EWMA = {
-    kind: recipe if kind == "constants" else dataclasses.replace(recipe, baseline=EWMA(0.25))
+    kind: recipe if kind == "constants" else _with_objective(recipe, baseline=EWMA(0.25))
     for kind, recipe in PAPER.items()
 }
 # What the authors' code ran.
 PAPER_LITERAL = {
-    kind: dataclasses.replace(recipe, draws=IndependentDraws()) for kind, recipe in PAPER.items()
+    kind: _with_objective(recipe, draws=IndependentDraws()) for kind, recipe in PAPER.items()
 }
-RECIPES = {"paper": PAPER, "paper-ewma": PAPER_EWMA, "paper-literal": PAPER_LITERAL}
+
+# Ours, with the paper's budget of steps and samples. docs/beyond.md has what each part buys.
+_LEARNING_RATE = 2e-2
+
+
+def _ours(kind: str, hidden_size: int) -> Recipe:
+    budget = PAPER[kind]
+    num_steps, num_samples = budget.num_steps, budget.objective.num_samples
+    return Recipe(
+        num_steps=num_steps,
+        policy=GRUSpec(hidden_size, sees_place=True, skeleton_first=True, head=MixtureHead()),
+        objective=Reinforce(num_samples, LeaveOneOut(), StratifiedDraws()),
+        optimiser=Adam(),
+        schedule=CosineDecay(_LEARNING_RATE, num_steps),
+    )
+
+
+DEFAULT = {
+    "simple": _ours("simple", 32),
+    "scaling": _ours("scaling", 128),
+    "constants": _ours("constants", 64),
+}
+
+
+def _varied(
+    *,
+    policy: Callable[[GRUSpec], PolicySpec] = lambda spec: spec,
+    objective: Callable[[int], AbstractObjective] | None = None,
+    from_prior: bool = False,
+) -> dict[str, Recipe]:
+    """The default with something else in its place: of the number of samples, an objective; of its
+    policy, another."""
+    found = {}
+    for kind, recipe in DEFAULT.items():
+        num_samples = recipe.objective.num_samples
+        assert isinstance(recipe.policy, GRUSpec)
+        found[kind] = dataclasses.replace(
+            recipe,
+            policy=policy(recipe.policy),
+            objective=recipe.objective if objective is None else objective(num_samples),
+            from_prior=from_prior,
+        )
+    return found
+
+
+VARIANTS = {
+    "deep": _varied(policy=lambda spec: dataclasses.replace(spec, num_layers=2)),
+    "transformer": _varied(
+        policy=lambda spec: TransformerSpec(spec.hidden_size, skeleton_first=True, head=spec.head)
+    ),
+    "in-order": _varied(
+        policy=lambda spec: dataclasses.replace(spec, skeleton_first=False, head=NormalHead())
+    ),
+    "from-prior": _varied(from_prior=True),
+    "ppo": _varied(objective=lambda n: PPO(n, draws=StratifiedDraws())),
+    "grpo": _varied(objective=lambda n: grpo(n, draws=StratifiedDraws())),
+    "trajectory-balance": _varied(
+        objective=lambda n: TrajectoryBalance(n, n // 4, draws=StratifiedDraws())
+    ),
+    "replay": _varied(objective=lambda n: ReinforceWithReplay(n, n // 4, draws=StratifiedDraws())),
+    "risk-seeking": _varied(objective=RiskSeeking),
+}
+RECIPES = {
+    "paper": PAPER,
+    "default": DEFAULT,
+    "paper-ewma": PAPER_EWMA,
+    "paper-literal": PAPER_LITERAL,
+    **VARIANTS,
+}
 
 
 def find_recipe(name: str, kind: str) -> Recipe:

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from dvisr.objective import Reinforce
-from dvisr.optim import PlateauState, ReduceOnPlateau, RMSprop
+from dvisr.objective import AbstractObjective, AbstractRepeatedObjective
+from dvisr.optim import AbstractOptimiser, AbstractSchedule
 from dvisr.policy import AbstractPolicy
 from dvisr.sampling import Writer
 from dvisr.target import Target
@@ -31,16 +31,16 @@ class Training(eqx.Module):
 
     writer: Writer
     target: Target
-    objective: Reinforce
-    optimiser: RMSprop
-    schedule: ReduceOnPlateau
+    objective: AbstractObjective
+    optimiser: AbstractOptimiser
+    schedule: AbstractSchedule
 
 
 class TrainState(eqx.Module):
     policy: AbstractPolicy
     optimiser: Any
-    schedule: PlateauState
-    baseline: Any
+    schedule: Any
+    objective: Any
     key: PRNGKeyArray  # the run's; a step's own key is made of it and the step's number
     step: Int[Array, ""]
 
@@ -68,7 +68,7 @@ def init(training: Training, policy: AbstractPolicy, *, key: PRNGKeyArray) -> Tr
         policy=policy,
         optimiser=training.optimiser.start(policy),
         schedule=training.schedule.start(policy.dtype),
-        baseline=training.objective.baseline.start(policy.dtype),
+        objective=training.objective.start(policy, training.writer),
         key=key,
         step=jnp.zeros((), dtype=jnp.int32),
     )
@@ -83,18 +83,27 @@ def run_keys(seed: int, num_runs: int) -> Key[Array, " runs"]:
 
 
 def step(training: Training, state: TrainState) -> tuple[TrainState, TrainInfo]:
-    """One step of one run: draw, weigh, move."""
+    """One step of one run: draw, weigh, move; some objectives weigh and move several times."""
     key = jax.random.fold_in(state.key, state.step)
-    gradient, baseline, seen = training.objective.gradient(
-        state.policy, training.writer, training.target, state.baseline, key=key
+    objective, writer = training.objective, training.writer
+    learning_rate = training.schedule.learning_rate(state.schedule)
+
+    def move(policy: AbstractPolicy, gradient: AbstractPolicy, optimiser: Any) -> tuple[Any, Any]:
+        return training.optimiser(policy, gradient, optimiser, learning_rate)
+
+    gradient, kept, seen = objective.gradient(
+        state.policy, writer, training.target, state.objective, key=key
     )
-    learning_rate = state.schedule.learning_rate
-    policy, optimiser = training.optimiser(state.policy, gradient, state.optimiser, learning_rate)
+    policy, optimiser = move(state.policy, gradient, state.optimiser)
+    if isinstance(objective, AbstractRepeatedObjective):
+        for _ in range(objective.num_updates - 1):
+            gradient = objective.again(policy, writer, kept)
+            policy, optimiser = move(policy, gradient, optimiser)
     after = TrainState(
         policy=policy,
         optimiser=optimiser,
         schedule=training.schedule(state.schedule, -seen.elbo),
-        baseline=baseline,
+        objective=kept,
         key=state.key,
         step=state.step + 1,
     )

@@ -1,17 +1,16 @@
-"""The Normal head, and two others written here: the interface takes any density."""
+"""The heads, and one more written here: the interface takes any density."""
 
 from __future__ import annotations
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from dvisr.constants import AbstractConstantHead, NormalHead
+from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead, moved_with
 from dvisr.constraints import Grammar
 from dvisr.library import Library
 from dvisr.policy import GRUPolicy
@@ -21,7 +20,9 @@ from tests.contracts import check_head, check_policy
 class StudentTHead(AbstractConstantHead):
     """Heavy tails: three degrees of freedom."""
 
-    num_outputs: int = eqx.field(static=True, default=2)
+    @property
+    def num_outputs(self) -> int:
+        return 2
 
     def log_prob(self, outputs: jax.Array, value: jax.Array) -> jax.Array:
         z = (value - outputs[0]) / self.scale(outputs)
@@ -32,6 +33,11 @@ class StudentTHead(AbstractConstantHead):
         noise = jax.random.t(key, 3.0, dtype=outputs.dtype)
         return outputs[0] + self.scale(outputs) * noise
 
+    def cdf(self, outputs: jax.Array, value: jax.Array) -> jax.Array:
+        """In closed form for three degrees of freedom."""
+        t = (value - outputs[0]) / self.scale(outputs) / math.sqrt(3.0)
+        return 0.5 + (t / (1.0 + t * t) + jnp.arctan(t)) / math.pi
+
     def centre(self, outputs: jax.Array) -> jax.Array:
         return outputs[0]
 
@@ -39,37 +45,7 @@ class StudentTHead(AbstractConstantHead):
         return jax.nn.softplus(outputs[1])
 
 
-class MixtureHead(AbstractConstantHead):
-    """Two Normals, with weights of their own."""
-
-    num_outputs: int = eqx.field(static=True, default=6)
-
-    def _parts(self, outputs: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return outputs[:2], jax.nn.softplus(outputs[2:4]), jax.nn.log_softmax(outputs[4:])
-
-    def log_prob(self, outputs: jax.Array, value: jax.Array) -> jax.Array:
-        means, stds, log_weights = self._parts(outputs)
-        z = (value - means) / stds
-        terms = log_weights - 0.5 * z * z - jnp.log(stds) - 0.5 * math.log(2 * math.pi)
-        return jax.nn.logsumexp(terms)
-
-    def sample(self, outputs: jax.Array, *, key: jax.Array) -> jax.Array:
-        means, stds, log_weights = self._parts(outputs)
-        which, noise = jax.random.split(key)
-        part = jax.random.categorical(which, log_weights)
-        return means[part] + stds[part] * jax.random.normal(noise, dtype=outputs.dtype)
-
-    def centre(self, outputs: jax.Array) -> jax.Array:
-        means, _, log_weights = self._parts(outputs)
-        return (jnp.exp(log_weights) * means).sum()
-
-    def scale(self, outputs: jax.Array) -> jax.Array:
-        means, stds, log_weights = self._parts(outputs)
-        squares = stds**2 + (means - self.centre(outputs)) ** 2
-        return jnp.sqrt((jnp.exp(log_weights) * squares).sum())
-
-
-HEADS = [NormalHead(), StudentTHead(), MixtureHead()]
+HEADS = [NormalHead(), StudentTHead(), MixtureHead(3, 0.7)]
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
@@ -80,9 +56,7 @@ def test_contract(head: AbstractConstantHead) -> None:
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
 def test_a_policy_takes_it(head: AbstractConstantHead) -> None:
     grammar = Grammar(Library.create(["+", "cos"], ["x0"], constants=True), 5, "paper")
-    policy = GRUPolicy.create(
-        grammar.library, 8, key=jax.random.key(0), head=head, dtype=jnp.float64
-    )
+    policy = GRUPolicy.create(grammar, 8, key=jax.random.key(0), head=head, dtype=jnp.float64)
     check_policy(policy, grammar)
 
 
@@ -91,3 +65,57 @@ def test_normal_is_scipys() -> None:
     std = np.log1p(np.exp(-1.2))
     found = jax.vmap(lambda v: NormalHead().log_prob(outputs, v))(jnp.asarray(values))
     np.testing.assert_allclose(found, stats.norm(0.7, std).logpdf(values), rtol=1e-13)
+
+
+def test_a_mixture_is_the_sum_of_scipys() -> None:
+    head, rng = MixtureHead(3, 0.7), np.random.default_rng(0)
+    outputs, values = rng.normal(size=9), np.linspace(-4, 4, 9)
+    weights = np.exp(outputs[:3]) / np.exp(outputs[:3]).sum()
+    parts = [
+        stats.norm(outputs[3 + k] + 0.7 * (k - 1), np.log1p(np.exp(outputs[6 + k])))
+        for k in range(3)
+    ]
+    density = sum(w * part.pdf(values) for w, part in zip(weights, parts, strict=True))
+    below = sum(w * part.cdf(values) for w, part in zip(weights, parts, strict=True))
+    at = jnp.asarray(outputs)
+    found = jax.vmap(lambda v: head.log_prob(at, v))(jnp.asarray(values))
+    np.testing.assert_allclose(np.exp(found), density, rtol=1e-12)
+    found = jax.vmap(lambda v: head.cdf(at, v))(jnp.asarray(values))
+    np.testing.assert_allclose(found, below, rtol=1e-12)
+    with pytest.raises(ValueError, match="at least 2"):
+        MixtureHead(1)
+
+
+def test_a_normal_draw_moves_as_mean_plus_std_times_noise() -> None:
+    outputs, head = jnp.asarray([0.7, -1.2]), NormalHead()
+    value = jnp.asarray(1.9)
+    std = np.log1p(np.exp(-1.2))
+    moved, slope = jax.value_and_grad(lambda o: moved_with(head, o, value))(outputs)
+    assert moved == value
+    by_raw = (1.9 - 0.7) / std / (1.0 + np.exp(1.2))
+    np.testing.assert_allclose(slope, [1.0, by_raw], rtol=1e-12)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
+def test_draws_move_with_their_distribution(head: AbstractConstantHead) -> None:
+    """The mean slope of f(draw) is the slope of the mean of f, by quadrature."""
+    outputs = jnp.asarray(np.random.default_rng(3).normal(size=head.num_outputs))
+    grid = head.centre(outputs) + head.scale(outputs) * jnp.linspace(-60.0, 60.0, 60_001)
+
+    def smooth(value: jax.Array) -> jax.Array:
+        return jnp.exp(-0.5 * (value - 0.4) ** 2)
+
+    def mean(outputs: jax.Array) -> jax.Array:
+        density = jnp.exp(jax.vmap(lambda v: head.log_prob(outputs, v))(grid))
+        return jnp.trapezoid(smooth(grid) * density, grid)
+
+    def one(key: jax.Array) -> jax.Array:
+        value = head.sample(outputs, key=key)
+        slope: jax.Array = jax.grad(lambda o: smooth(moved_with(head, o, value)))(outputs)
+        return slope
+
+    slopes = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 100_000)))
+    errors = slopes.std(axis=0, ddof=1) / np.sqrt(len(slopes))
+    expected = np.asarray(jax.grad(mean)(outputs))
+    assert np.abs((slopes.mean(axis=0) - expected) / errors).max() < 4.0
+    assert np.abs(expected / errors).max() > 10.0

@@ -15,8 +15,9 @@ from dvisr.experiments.hyperparameters import HYPERPARAMETERS
 from dvisr.experiments.paper import scaling, tabled
 from dvisr.experiments.results import Result, load_result, save_result
 from dvisr.experiments.running import run
-from dvisr.objective import EWMA, BatchMean
-from dvisr.recipes import PAPER, PAPER_EWMA, PAPER_LITERAL
+from dvisr.objective import EWMA, BatchMean, Reinforce
+from dvisr.optim import ReduceOnPlateau, RMSprop
+from dvisr.recipes import PAPER, PAPER_EWMA, PAPER_LITERAL, GRUSpec, Recipe
 from dvisr.runs import BrokenFile
 from dvisr.sampling import ExploringDraws, IndependentDraws, StratifiedDraws
 from tests.exact.test_paper import LOG_EVIDENCE, SCALING, TABLES
@@ -62,25 +63,23 @@ def test_the_tables_of_hyperparameters(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_the_recipe_is_the_table(kind: str) -> None:
-    recipe = PAPER[kind]
-    num_runs = {one.num_runs for one in experiments(kind)}
-    assert num_runs == {NUMBERS[kind][2]}
-    assert NUMBERS[kind][:2] == (recipe.num_steps, recipe.num_samples)
-    assert NUMBERS[kind][3:] == (
-        recipe.hidden_size,
-        recipe.learning_rate,
-        recipe.decay,
-        recipe.epsilon,
-        recipe.factor,
-        recipe.patience,
-        recipe.min_learning_rate,
-    )
-    assert recipe.baseline == BatchMean()
-    by_text = BatchMean() if kind == "constants" else EWMA(0.25)
-    assert PAPER_EWMA[kind] == dataclasses.replace(recipe, baseline=by_text)
+    recipe, (num_steps, num_samples, runs, hidden_size, *numbers) = PAPER[kind], NUMBERS[kind]
+    assert {one.num_runs for one in experiments(kind)} == {runs}
+    learning_rate, decay, epsilon, factor, patience, min_learning_rate = numbers
     draws = {"scaling": StratifiedDraws(), "constants": ExploringDraws(0.05)}
-    assert recipe.draws == draws.get(kind, IndependentDraws())
-    assert PAPER_LITERAL[kind] == dataclasses.replace(recipe, draws=IndependentDraws())
+    objective = Reinforce(num_samples, BatchMean(), draws.get(kind, IndependentDraws()))
+    assert recipe == Recipe(
+        num_steps=num_steps,
+        policy=GRUSpec(hidden_size),
+        objective=objective,
+        optimiser=RMSprop(decay, epsilon),
+        schedule=ReduceOnPlateau(learning_rate, factor, int(patience), min_learning_rate),
+    )
+    by_text = BatchMean() if kind == "constants" else EWMA(0.25)
+    as_told = dataclasses.replace(objective, baseline=by_text)
+    assert PAPER_EWMA[kind] == dataclasses.replace(recipe, objective=as_told)
+    one_by_one = dataclasses.replace(objective, draws=IndependentDraws())
+    assert PAPER_LITERAL[kind] == dataclasses.replace(recipe, objective=one_by_one)
 
 
 def test_eighteen_experiments() -> None:
@@ -164,7 +163,7 @@ def test_experiments_with_constants(law: str) -> None:
 
 def test_scaling_quickly() -> None:
     """A short training at size 6: the exact KL and the paper's estimator of it agree."""
-    recipe = dataclasses.replace(PAPER["scaling"], num_steps=150, num_samples=200, hidden_size=16)
+    recipe = dataclasses.replace(PAPER["scaling"].with_budget(150, 200), policy=GRUSpec(16))
     result = run(scaling(6, 2), recipe, {"seed": 3, "recipe": "paper"})
     assert result.kl_method == "exact"
     assert len(result.kl) == len(result.kl_elbo) == 2
@@ -180,7 +179,7 @@ def test_scaling_quickly() -> None:
 def test_estimators_take_over_where_trees_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     from dvisr.experiments import running
 
-    recipe = dataclasses.replace(PAPER["scaling"], num_steps=60, num_samples=200, hidden_size=16)
+    recipe = dataclasses.replace(PAPER["scaling"].with_budget(60, 200), policy=GRUSpec(16))
     exact = run(scaling(6), recipe, {"seed": 3, "recipe": "paper"})
     monkeypatch.setattr(running, "MAX_ENUMERATED", 10)
     estimated = run(scaling(6), recipe, {"seed": 3, "recipe": "paper"})

@@ -109,7 +109,7 @@ def test_the_mean_gradient_is_the_exact_one(name: str) -> None:
     if isinstance(baseline, EWMA):  # after a first batch, as its factor is stated
         samples = IndependentDraws()(case.policy, case.writer, 2000, key=jax.random.key(5))
         _, state = baseline(state, elbo_terms(case.target, samples)[0], jnp.ones(2000))
-    found = estimates(case, Reinforce(baseline, NUM_SAMPLES), state)
+    found = estimates(case, Reinforce(NUM_SAMPLES, baseline), state)
     expected = exact_slopes(case)
     errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     factor = baseline.gradient_factor(NUM_SAMPLES)
@@ -122,17 +122,17 @@ def test_the_mean_gradient_is_the_exact_one(name: str) -> None:
 
 
 def test_stratified_draws_have_the_exact_gradient_and_less_noise() -> None:
-    case, objective = WITHOUT, Reinforce(NoBaseline(), NUM_SAMPLES, StratifiedDraws())
+    case, objective = WITHOUT, Reinforce(NUM_SAMPLES, NoBaseline(), StratifiedDraws())
     found = estimates(case, objective, None)
     errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     assert np.abs((found.mean(axis=0) - exact_slopes(case)) / errors).max() < 4.0
-    independent = estimates(case, Reinforce(NoBaseline(), NUM_SAMPLES), None)
+    independent = estimates(case, Reinforce(NUM_SAMPLES, NoBaseline()), None)
     assert found.var(axis=0).sum() < 0.7 * independent.var(axis=0).sum()
 
 
 @pytest.mark.parametrize("case", [WITHOUT, WITH], ids=["without", "with"])
 def test_exploring_draws_have_the_exact_gradient(case: Small) -> None:
-    found = estimates(case, Reinforce(NoBaseline(), NUM_SAMPLES, ExploringDraws(0.3)), None)
+    found = estimates(case, Reinforce(NUM_SAMPLES, NoBaseline(), ExploringDraws(0.3)), None)
     errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     assert np.abs((found.mean(axis=0) - exact_slopes(case)) / errors).max() < 4.0
 
@@ -170,7 +170,7 @@ def test_baselines_by_their_definitions() -> None:
 
 def test_an_invalid_share_is_reported() -> None:
     case = UNDEFINED
-    objective = Reinforce(BatchMean(), 400)
+    objective = Reinforce(400, BatchMean())
     gradient, _, info = eqx.filter_jit(objective.gradient)(
         case.policy, case.writer, case.target, None, key=jax.random.key(0)
     )
@@ -186,7 +186,7 @@ def test_an_invalid_share_is_reported() -> None:
     [
         lambda: EWMA(0.0),
         lambda: EWMA(1.5),
-        lambda: Reinforce(BatchMean(), 0),
+        lambda: Reinforce(0, BatchMean()),
         lambda: LeaveOneOut()(None, jnp.zeros(1), jnp.ones(1)),
         lambda: ExploringDraws(0.0),
     ],

@@ -27,10 +27,11 @@ GRAMMARS: dict[str, tuple[list[str], bool, int, Constraints]] = {
 def make(name: str, hidden_size: int = 6) -> tuple[Grammar, GRUPolicy]:
     operators, constants, size, constraints = GRAMMARS[name]
     library = Library.create(operators, ["x0"], constants=constants)
-    policy = GRUPolicy.create(library, hidden_size, key=jax.random.key(1), dtype=jnp.float64)
+    grammar = Grammar(library, size, constraints)
+    policy = GRUPolicy.create(grammar, hidden_size, key=jax.random.key(1), dtype=jnp.float64)
     # Weights as large as training makes them, so that an input that is off would show.
     policy = jax.tree.map(lambda a: 4.0 * a, policy)
-    return Grammar(library, size, constraints), policy
+    return grammar, policy
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
@@ -62,10 +63,12 @@ def test_initialisation_is_pytorchs() -> None:
     """Uniform in ±1/sqrt(hidden), biases too, two for each gate; nothing else."""
     library = Library.create(["+", "*", "cos"], ["x0"], constants=True)
     hidden = 64
-    policy = GRUPolicy.create(library, hidden, key=jax.random.key(0), dtype=jnp.float64)
-    assert policy.cell.input_weight.shape == (3 * hidden, 3 * len(library) + 2)
-    assert policy.cell.hidden_weight.shape == (3 * hidden, hidden)
-    assert policy.cell.input_bias.shape == policy.cell.hidden_bias.shape == (3 * hidden,)
+    grammar = Grammar(library, 3, "paper")
+    policy = GRUPolicy.create(grammar, hidden, key=jax.random.key(0), dtype=jnp.float64)
+    (cell,) = policy.cells
+    assert cell.input_weight.shape == (3 * hidden, 3 * len(library) + 2)
+    assert cell.hidden_weight.shape == (3 * hidden, hidden)
+    assert cell.input_bias.shape == cell.hidden_bias.shape == (3 * hidden,)
     assert policy.token_layer.weight.shape == (len(library), hidden)
     assert policy.constant_layer is not None
     assert policy.constant_layer.weight.shape == (2, hidden)
@@ -79,12 +82,13 @@ def test_initialisation_is_pytorchs() -> None:
 
 def test_without_the_constant_token_nothing_of_it_is_there() -> None:
     library = Library.create(["+", "*", "sin"], ["x0"])
-    policy = GRUPolicy.create(library, 16, key=jax.random.key(0), dtype=jnp.float32)
+    grammar = Grammar(library, 3, "paper")
+    policy = GRUPolicy.create(grammar, 16, key=jax.random.key(0), dtype=jnp.float32)
     assert policy.constant_layer is None
-    assert policy.cell.input_weight.shape[1] == 3 * len(library)
+    assert policy.cells[0].input_weight.shape[1] == 3 * len(library)
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(policy))
 
 
 def test_a_hidden_size_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        GRUPolicy.create(Library.create(["+"], ["x"]), 0, key=jax.random.key(0))
+        GRUPolicy.create(Grammar(Library.create(["+"], ["x"]), 3), 0, key=jax.random.key(0))

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dvisr import traversal
-from dvisr.constraints import Constraints, Grammar
+from dvisr.constraints import Constraints, Grammar, masking
 from dvisr.divergence import tree_log_q
 from dvisr.exact import enumerate_trees
 from dvisr.library import Library
@@ -44,7 +43,7 @@ CASES: dict[str, Case] = {
 def made(name: str) -> tuple[Grammar, GRUPolicy, np.ndarray]:
     operators, variables, constants, size, constraints = CASES[name]
     grammar = Grammar(Library.create(operators, variables, constants=constants), size, constraints)
-    policy = GRUPolicy.create(grammar.library, 8, key=jax.random.key(5), dtype=jnp.float64)
+    policy = GRUPolicy.create(grammar, 8, key=jax.random.key(5), dtype=jnp.float64)
     return grammar, jax.tree.map(lambda a: 3.0 * a, policy), enumerate_trees(grammar)
 
 
@@ -158,14 +157,15 @@ def test_constants_are_drawn_from_the_head(draws: AbstractDraws) -> None:
     drawn = draws(policy, writer, 20_000, key=jax.random.key(4))
     tokens, constants = np.asarray(drawn.tokens), np.asarray(drawn.constants)
     alone = tokens[:, 0] == grammar.library.constant_id
-    _, outputs = policy(policy.start(), _nothing_seen())
+    _, outputs = policy(policy.start(), _nothing_seen(grammar))
     mean, std = float(outputs.constant[0]), float(np.log1p(np.exp(outputs.constant[1])))
     assert alone.sum() > 100
     assert stats.kstest(constants[alone, 0], stats.norm(mean, std).cdf).pvalue > FALSE_ALARM
 
 
-def _nothing_seen() -> Observation:
-    return observe(traversal.start(3), jnp.zeros(3))
+def _nothing_seen(grammar: Grammar) -> Observation:
+    state = masking.start(masking.make_mask(grammar))
+    return observe(state, jnp.zeros(3), grammar.library.constant_id, jnp.zeros(5))
 
 
 def test_what_is_no_tree_has_no_probability() -> None:

@@ -1,7 +1,14 @@
 """Distributions over a constant: as a prior, and as the head of a policy."""
 
 from dvisr.constants.base import AbstractConstantPrior
-from dvisr.constants.head import AbstractConstantHead, NormalHead
+from dvisr.constants.head import AbstractConstantHead, MixtureHead, NormalHead, moved_with
 from dvisr.constants.normal import Normal
 
-__all__ = ["AbstractConstantHead", "AbstractConstantPrior", "Normal", "NormalHead"]
+__all__ = [
+    "AbstractConstantHead",
+    "AbstractConstantPrior",
+    "MixtureHead",
+    "Normal",
+    "NormalHead",
+    "moved_with",
+]

@@ -31,6 +31,7 @@ class MaskTables:
     rest_with: np.ndarray  # int (rest, kind): the rest when a slot of that kind waits too
     spent_by: np.ndarray  # int (token,): what a token adds to `spent`
     root_state: np.ndarray  # int (kind,): the kind's scope state
+    is_left: np.ndarray  # bool (kind,): the slot of a left operand, which settles its sibling's
 
 
 def build_tables(scopes: Scopes, budget: Budget, costs: SubtreeCosts) -> MaskTables:
@@ -59,6 +60,7 @@ def build_tables(scopes: Scopes, budget: Budget, costs: SubtreeCosts) -> MaskTab
         rest_with=rest_with,
         spent_by=(budget.weights @ _strides(budget)).astype(np.int32),
         root_state=np.array([state for state, _ in kinds], dtype=np.int32),
+        is_left=np.array([beside is not None for _, beside in kinds]),
     )
 
 

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from dvisr.policy import AbstractPolicy, Outputs
-from dvisr.sampling import Writer, log_prob, write
+from dvisr.policy import AbstractPolicy
+from dvisr.sampling import Choices, Writer, log_prob, write
 from dvisr.target import Target
 
 MAX_DIMENSIONS = 2
@@ -177,14 +177,11 @@ def _densities(
     log q - log joint."""
 
     def one(tokens: Array, nodes: Array, is_free: Array) -> tuple[Array, Array]:
-        def choose(
-            _: None, log_probs: Array, outputs: Outputs, given: tuple[Array, Array]
-        ) -> tuple:
-            token, node = given
-            value = policy.head.centre(outputs.constant)
-            return token, value + policy.head.scale(outputs.constant) * node, None
+        def place(outputs: Array, node: Array) -> Array:
+            return policy.head.centre(outputs) + policy.head.scale(outputs) * node
 
-        written, steps = write(policy, writer, choose, (tokens, nodes.astype(policy.dtype)))
+        told = Choices(lambda _, log_probs, token: (token, None), place)
+        written, steps = write(policy, writer, told, tokens, nodes.astype(policy.dtype))
         log_scales = jnp.log(jax.vmap(policy.head.scale)(steps.outputs.constant))
         of_constants = jnp.where(is_free, steps.log_q_constant + log_scales, 0.0).sum()
         log_density = steps.log_q_token.sum() + of_constants

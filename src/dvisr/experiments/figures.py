@@ -22,7 +22,7 @@ from dvisr.plots import (
     plot_kl_by_size,
     save_figure,
 )
-from dvisr.policy import AbstractPolicy, GRUPolicy
+from dvisr.policy import AbstractPolicy
 from dvisr.recipes import RECIPES
 from dvisr.sampling import make_writer
 
@@ -155,12 +155,11 @@ def _sampling(one: Reproduction, folder: Path) -> Drawn:
 def _policy(one: Reproduction) -> AbstractPolicy:
     """Run 0's trained policy, from what the result holds."""
     recipe = RECIPES[one.result.settings["recipe"]][one.experiment.kind]
-    library = one.experiment.problem().grammar.library
-    blank = jax.vmap(
-        lambda key: GRUPolicy.create(
-            library, recipe.hidden_size, key=key, dtype=np.dtype(one.experiment.precision)
-        )
-    )(jax.random.split(jax.random.key(0), len(one.result.kl)))
+    grammar = one.experiment.problem().grammar
+    dtype = np.dtype(one.experiment.precision)
+    blank = jax.vmap(lambda key: recipe.policy.create(grammar, dtype, key=key))(
+        jax.random.split(jax.random.key(0), len(one.result.kl))
+    )
     policies = runs.restore(blank, one.result.policy, "policy")
     first: AbstractPolicy = jax.tree.map(lambda a: a[0], policies)
     return first

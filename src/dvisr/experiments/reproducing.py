@@ -15,7 +15,8 @@ from dvisr.experiments.running import run
 from dvisr.recipes import Recipe, find_recipe
 from dvisr.runs import BrokenFile
 
-_COMPILING = 2e8  # in the units of `_work`
+_COMPILING = 5e10  # multiplications that take as long
+_FIXED = 1e4  # ... as what a token takes besides the network
 _DOUBLE = 1.7  # how much longer float64 takes
 
 
@@ -75,15 +76,15 @@ def reproduce(
 def _work(experiment: Experiment, recipe: Recipe) -> float:
     """How long an experiment takes, in some unit: for the time left."""
     factor = _DOUBLE if experiment.precision == "float64" else 1.0
-    samples = recipe.num_steps * recipe.num_samples * experiment.num_runs
-    return factor * samples * experiment.max_tokens * recipe.hidden_size + _COMPILING
+    samples = recipe.num_steps * recipe.objective.num_samples * experiment.num_runs
+    return factor * samples * experiment.max_tokens * (recipe.policy.work + _FIXED) + _COMPILING
 
 
 def _settings(
     experiment: Experiment, recipe_name: str, recipe: Recipe, seed: int
 ) -> dict[str, Any]:
     """All that a result depends on, as JSON has it."""
-    fields = {f.name: getattr(recipe, f.name) for f in dataclasses.fields(recipe)}
+    parts = {f.name: repr(getattr(recipe, f.name)) for f in dataclasses.fields(recipe)}
     return {
         "version": version("dvisr"),
         "experiment": experiment.name,
@@ -91,9 +92,7 @@ def _settings(
         "precision": experiment.precision,
         "seed": seed,
         "recipe": recipe_name,
-        **fields,
-        "baseline": repr(recipe.baseline),
-        "draws": repr(recipe.draws),
+        **parts,
     }
 
 

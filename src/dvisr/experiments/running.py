@@ -30,7 +30,7 @@ from dvisr.experiments.results import Result, Row
 from dvisr.expression import Expression
 from dvisr.policy import AbstractPolicy
 from dvisr.recipes import Recipe
-from dvisr.sampling import Writer, make_writer
+from dvisr.sampling import Writer
 from dvisr.target import Target, make_target
 from dvisr.training import TrainInfo, Training, TrainState, train
 
@@ -55,7 +55,7 @@ def run(
     exact = solve(problem)
     trained = _train(experiment, recipe, settings, checkpoint, progress)
     with jax.enable_x64(True):
-        return _measured(experiment, settings, problem, exact, trained)
+        return _measured(experiment, recipe, settings, problem, exact, trained)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +143,7 @@ def _continued(path: Path, fresh: _Trained, settings: dict[str, Any]) -> _Traine
 
 def _measured(
     experiment: Experiment,
+    recipe: Recipe,
     settings: dict[str, Any],
     problem: Problem,
     exact: ExactPosterior,
@@ -150,7 +151,8 @@ def _measured(
 ) -> Result:
     began = time.perf_counter()
     policies = [_as_double(trained.states.policy, i) for i in range(experiment.num_runs)]
-    writer, target = make_writer(problem.grammar), _target(problem, np.float64)
+    target = _target(problem, np.float64)
+    writer = recipe.training(problem.grammar, target).writer
     elbo_terms = [
         sample_elbo_terms(policy, writer, target, NUM_SAMPLES, key=jax.random.key(i))
         for i, policy in enumerate(policies)

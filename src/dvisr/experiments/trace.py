@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dvisr.constraints import Grammar
+from dvisr.constraints import Grammar, masking
 from dvisr.plots import TraceStep
 from dvisr.policy import AbstractPolicy, Observation, observe
 from dvisr.sampling import Sample, Step, Writer, draw
-from dvisr.traversal import NONE, TraversalState, start, step
+from dvisr.traversal import NONE
 
 _DRAWS = 4000
 _POINTS = 201
@@ -39,13 +39,15 @@ def _draws(policy: AbstractPolicy, writer: Writer, keys: jax.Array) -> tuple[Sam
 
 def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) -> list[TraceStep]:
     library, told = grammar.library, []
-    state: TraversalState = start(grammar.max_tokens)
+    mask = masking.make_mask(grammar)
+    state = masking.start(mask)
+    unweighed = jnp.zeros((len(library),), dtype=drawn.constants.dtype)
     written = np.asarray(drawn.tokens)
     for i, token in enumerate(written[written != NONE]):
-        seen = observe(state, drawn.constants)
+        seen = observe(state, drawn.constants, library.constant_id, unweighed)
         outputs = jax.tree.map(lambda a: a[i], steps.outputs)  # noqa: B023
         is_constant = int(token) == library.constant_id
-        parent = int(state.parent)
+        parent = int(state.traversal.parent)
         told.append(
             TraceStep(
                 inputs=_inputs(grammar, seen),
@@ -56,7 +58,7 @@ def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) 
                 parent=None if parent == NONE else parent,
             )
         )
-        state = step(state, drawn.tokens[i], jnp.asarray(library.arities))
+        state = masking.step(mask, state, drawn.tokens[i])
     return told
 
 

@@ -7,38 +7,38 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from dvisr.objective.base import (
+    AbstractObjective,
+    StepInfo,
+    check_num_samples,
+    elbo_terms,
+    step_info,
+)
 from dvisr.objective.baselines import AbstractBaseline
 from dvisr.policy import AbstractPolicy
-from dvisr.sampling import AbstractDraws, IndependentDraws, Sample, Writer
+from dvisr.sampling import AbstractDraws, IndependentDraws, Writer
 from dvisr.target import Target
 
 
-class ReinforceInfo(eqx.Module):
-    elbo: Float[Array, ""]  # the mean over the batch
-    elbo_std: Float[Array, ""]  # of the terms; it vanishes as q becomes the posterior
-    invalid_share: Float[Array, ""]  # of the samples: expressions undefined on the data
+class Reinforce(AbstractObjective):
+    """The estimator: mean over the batch of grad log q * (term - baseline).
 
+    Where a filler draws the constants, that is the part of the tokens. The constants' part is the
+    gradient of the term itself along the path constant = f(weights, noise): far less noisy than a
+    score, and free of noise at the optimum.
+    """
 
-def elbo_terms(
-    target: Target, samples: Sample
-) -> tuple[Float[Array, " samples"], Bool[Array, " samples"]]:
-    """log likelihood + log prior - log q of each sample, and whether it is defined."""
-    log_joint, is_valid = jax.vmap(target.log_joint)(samples.tokens, samples.constants)
-    return log_joint - samples.log_q, is_valid
-
-
-class Reinforce(eqx.Module):
-    """The estimator: mean over the batch of grad log q * (term - baseline)."""
-
-    baseline: AbstractBaseline
     num_samples: int = eqx.field(static=True)
+    baseline: AbstractBaseline
     draws: AbstractDraws = IndependentDraws()
 
     def __check_init__(self) -> None:
-        if self.num_samples < 1:
-            raise ValueError(f"there must be at least 1 sample a step, not {self.num_samples}")
+        check_num_samples(self.num_samples)
+
+    def start(self, policy: AbstractPolicy, writer: Writer) -> Any:
+        return self.baseline.start(policy.dtype)
 
     def gradient(
         self,
@@ -48,21 +48,23 @@ class Reinforce(eqx.Module):
         state: Any,
         *,
         key: PRNGKeyArray,
-    ) -> tuple[AbstractPolicy, Any, ReinforceInfo]:
+    ) -> tuple[AbstractPolicy, Any, StepInfo]:
         """The gradient of the *loss*, -ELBO, by the policy; the baseline's state; what was seen."""
 
-        def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Any, ReinforceInfo]]:
+        def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Any, StepInfo]]:
             samples = self.draws(policy, writer, self.num_samples, key=key)
-            terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
             weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
+            if policy.filler is None:
+                terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
+                score, path = samples.log_q, jnp.zeros_like(terms)
+            else:
+                terms, is_valid = elbo_terms(target, samples)
+                # The tree's own log q comes in through the score alone.
+                score, path = samples.log_q_tree, terms + samples.log_q_tree
+                terms = jax.lax.stop_gradient(terms)
             baseline, after = self.baseline(state, terms, weights)
-            mean = (weights * terms).sum() / weights.sum()
-            info = ReinforceInfo(
-                elbo=mean,
-                elbo_std=jnp.sqrt((weights * (terms - mean) ** 2).sum() / weights.sum()),
-                invalid_share=1.0 - is_valid.astype(terms.dtype).mean(),
-            )
-            return -(weights * (terms - baseline) * samples.log_q).mean(), (after, info)
+            value = (weights * ((terms - baseline) * score + path)).mean()
+            return -value, (after, step_info(terms, is_valid, weights))
 
         gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
         return gradient, after, info

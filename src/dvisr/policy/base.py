@@ -10,7 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from dvisr.constants import AbstractConstantHead
-from dvisr.traversal import NONE, TraversalState
+from dvisr.constraints.masking import MaskState
+from dvisr.policy.filling import Filler
+from dvisr.traversal import NONE
 
 
 class Observation(eqx.Module):
@@ -25,6 +27,21 @@ class Observation(eqx.Module):
     sibling: Int[Array, ""]
     previous_constant: Float[Array, ""]
     sibling_constant: Float[Array, ""]
+    place: Place
+
+
+class Place(eqx.Module):
+    """Beyond the paper's inputs: where in the tree the next token goes, and the state that the
+    masks depend on."""
+
+    num_open: Int[Array, ""]  # open slots, the current one included
+    num_spare: Int[Array, ""]  # tokens left beyond one for each open slot
+    depth: Int[Array, ""]
+    kind: Int[Array, ""]  # the slot's scope flags and side, as the mask numbers them
+    num_constants: Int[Array, ""]  # written so far
+    parent_position: Int[Array, ""]  # NONE at the root
+    sibling_size: Int[Array, ""]  # tokens of the left sibling's subtree, 0 where there is none
+    log_weights: Float[Array, " tokens"]  # the prior walk's, zeros without one
 
 
 class Outputs(eqx.Module):
@@ -36,9 +53,14 @@ class Outputs(eqx.Module):
 
 
 class AbstractPolicy(eqx.Module):
-    """One tree at a time. `memory` is what the policy carries from token to token; any pytree."""
+    """One tree at a time. `memory` is what the policy carries from token to token; any pytree.
+
+    With a filler the constants are drawn once the tree is written; without one as they come up, by
+    the outputs that the token came from.
+    """
 
     head: eqx.AbstractVar[AbstractConstantHead]
+    filler: eqx.AbstractVar[Filler | None]
 
     @abc.abstractmethod
     def start(self) -> Any:
@@ -53,17 +75,36 @@ class AbstractPolicy(eqx.Module):
     def dtype(self) -> Any: ...
 
 
-def observe(state: TraversalState, constants: Float[Array, " length"]) -> Observation:
+def observe(
+    state: MaskState,
+    constants: Float[Array, " length"],
+    constant_id: int,
+    log_weights: Float[Array, " tokens"],
+) -> Observation:
     """`constants` are zero wherever no constant has been written."""
-    previous, sibling = state.previous, state.sibling
+    traversal = state.traversal
+    previous, parent, sibling = traversal.previous, traversal.parent, traversal.sibling
 
     def value_at(position: Int[Array, ""]) -> Float[Array, ""]:
         return jnp.where(position == NONE, 0.0, constants[jnp.maximum(position, 0)])
 
+    length = traversal.tokens.shape[0]
+    is_constant = (traversal.tokens == constant_id) & (traversal.tokens >= 0)
+    place = Place(
+        num_open=traversal.num_open,
+        num_spare=length - traversal.position - traversal.num_open,
+        depth=traversal.depth,
+        kind=state.kind,
+        num_constants=is_constant.sum(dtype=jnp.int32),
+        parent_position=parent,
+        sibling_size=jnp.where(sibling == NONE, 0, traversal.position - sibling),
+        log_weights=log_weights,
+    )
     return Observation(
-        previous=state.token_at(previous),
-        parent=state.token_at(state.parent),
-        sibling=state.token_at(sibling),
+        previous=traversal.token_at(previous),
+        parent=traversal.token_at(parent),
+        sibling=traversal.token_at(sibling),
         previous_constant=value_at(previous),
         sibling_constant=value_at(sibling),
+        place=place,
     )

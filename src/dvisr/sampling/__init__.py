@@ -8,10 +8,19 @@ from dvisr.sampling.draws import (
     draw,
     sample,
 )
-from dvisr.sampling.writing import Sample, Step, Writer, log_prob, make_writer, write
+from dvisr.sampling.writing import (
+    Choices,
+    Sample,
+    Step,
+    Writer,
+    log_prob,
+    make_writer,
+    write,
+)
 
 __all__ = [
     "AbstractDraws",
+    "Choices",
     "ExploringDraws",
     "IndependentDraws",
     "Sample",

@@ -11,13 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from dvisr.policy import AbstractPolicy, Outputs
-from dvisr.sampling.writing import Sample, Step, Writer, write
+from dvisr.constants import moved_with
+from dvisr.policy import AbstractPolicy
+from dvisr.sampling.writing import Choices, Sample, Step, Writer, log_densities, write
 from dvisr.traversal import NONE
 
 
 def sample(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> Sample:
-    """One draw. Gradients flow through log_q alone, never through what was drawn."""
+    """One draw. Gradients flow through log q, never through what was drawn; but where a filler
+    draws the constants, they do: through the constants, and through log q of the tree."""
     return draw(policy, writer, key=key)[0]
 
 
@@ -76,8 +78,15 @@ class StratifiedDraws(AbstractDraws):
     sqrt(N q): averages over the batch stay unbiased and lose most of their noise.
 
     One uniform number decodes a whole tree: the part of it that the first token leaves open, scaled
-    up again, decides the second, and so on.
+    up again, decides the second, and so on. A `share` above 0 explores besides, as
+    `ExploringDraws` do.
     """
+
+    share: float = eqx.field(static=True, default=0.0)
+
+    def __check_init__(self) -> None:
+        if not 0.0 <= self.share < 1.0:
+            raise ValueError(f"the share must be at least 0 and below 1, not {self.share}")
 
     def __call__(
         self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
@@ -87,7 +96,9 @@ class StratifiedDraws(AbstractDraws):
         points = (jnp.arange(num_samples, dtype=policy.dtype) + start) / num_samples
         grain = jnp.asarray(np.finfo(policy.dtype).eps, dtype=policy.dtype)
         keys = jax.random.split(samples_key, num_samples)
-        return jax.vmap(lambda point, k: _draw(policy, writer, point, grain, k)[0])(points, keys)
+        return jax.vmap(lambda p, k: _draw(policy, writer, p, grain, k, self.share)[0])(
+            points, keys
+        )
 
 
 def _draw(
@@ -108,17 +119,21 @@ def _draw(
     has_constants = writer.constant_id >= 0
     keys = jax.random.split(constant_key, length) if has_constants else None
 
-    def choose(chooser: Any, log_probs: Array, outputs: Outputs, entry: Any) -> tuple:
-        (point, grain), (more, value_key) = chooser, entry
+    def choose(chooser: Any, log_probs: Array, more: Array) -> tuple[Array, Any]:
+        point, grain = chooser
         point = point + grain * more
         point = point - jnp.floor(point)
-        token, chooser = _decoded(_mixed(log_probs, share), point, grain)
-        if not has_constants:
-            return token, jnp.zeros((), dtype=policy.dtype), chooser
-        value = policy.head.sample(outputs.constant, key=value_key)
-        return token, jax.lax.stop_gradient(value), chooser
+        return _decoded(_mixed(log_probs, share), point, grain)
 
-    drawn, steps = write(policy, writer, choose, (digits, keys), (point, grain))
+    def place(outputs: Array, value_key: PRNGKeyArray) -> Array:
+        value = jax.lax.stop_gradient(policy.head.sample(outputs, key=value_key))
+        # Once the tree stands, nothing that is drawn later depends on a constant but others.
+        return value if policy.filler is None else moved_with(policy.head, outputs, value)
+
+    choices = Choices(choose, place)
+    drawn, steps = write(policy, writer, choices, digits, keys, (point, grain))
+    if policy.filler is not None and has_constants:
+        drawn = _with_path(policy, writer, drawn)
     if share == 0.0:
         return drawn, steps
     lanes = jnp.arange(steps.log_probs.shape[1], dtype=jnp.int32)
@@ -128,6 +143,17 @@ def _draw(
     log_drawn = jnp.where(written, jnp.log(jnp.where(written, probs, 1.0)), 0.0).sum()
     log_weight = jax.lax.stop_gradient(steps.log_q_token.sum()) - log_drawn
     return eqx.tree_at(lambda d: d.log_weight, drawn, log_weight), steps
+
+
+def _with_path(policy: AbstractPolicy, writer: Writer, drawn: Sample) -> Sample:
+    """Let log q of the constants depend on the filler's weights only through the constants: the
+    other part of its gradient has expectation zero, and is all of the noise at the optimum."""
+    fixed = jax.lax.stop_gradient(policy.filler)
+    assert fixed is not None
+    constants, outputs = fixed(drawn.tokens, lambda _, value: value, drawn.constants)
+    densities = log_densities(policy.head, writer, drawn.tokens, constants, outputs)
+    moved: Sample = eqx.tree_at(lambda d: d.log_q, drawn, drawn.log_q_tree + densities.sum())
+    return moved
 
 
 def _mixed(log_probs: Float[Array, "*steps tokens"], share: float) -> Float[Array, "*steps tokens"]:

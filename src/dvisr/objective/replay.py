@@ -1,0 +1,191 @@
+"""Objectives with a memory: trajectory balance, and a forward-KL term, on replayed trees."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from dvisr.objective.base import (
+    AbstractObjective,
+    StepInfo,
+    check_num_samples,
+    elbo_terms,
+    step_info,
+)
+from dvisr.objective.baselines import LeaveOneOut
+from dvisr.policy import AbstractPolicy
+from dvisr.sampling import AbstractDraws, IndependentDraws, Sample, Writer, log_prob
+from dvisr.search import Visited, replayed, visit
+from dvisr.target import Target
+
+
+class BalanceState(eqx.Module):
+    log_evidence: Float[Array, ""]  # as learnt; NaN before the first batch
+    visited: Visited
+
+
+class TrajectoryBalance(AbstractObjective):
+    """Malkin et al. (2022): the square of log Z + log q - log joint, at fresh draws and at trees
+    replayed from the visited set. It is zero everywhere if and only if q is the posterior and log Z
+    the log evidence, so what it is asked for need not be drawn from q.
+
+    At fresh draws half its gradient is the ELBO's with log Z as a baseline; so is what we return.
+    log Z moves to the batch's mean term at its own rate.
+    """
+
+    num_samples: int = eqx.field(static=True)  # fresh ones
+    num_replayed: int = eqx.field(static=True, default=0)
+    memory: int = eqx.field(static=True, default=2048)
+    temperature: float = eqx.field(static=True, default=2.0)
+    rate: float = eqx.field(static=True, default=0.1)  # of log Z
+    draws: AbstractDraws = IndependentDraws()
+
+    def __check_init__(self) -> None:
+        check_num_samples(self.num_samples)
+        if self.num_replayed < 0 or self.temperature <= 0.0 or not 0.0 < self.rate <= 1.0:
+            raise ValueError(
+                "trajectory balance needs at least 0 replayed samples, a temperature above 0 and a "
+                f"rate above 0 and at most 1, not {self.num_replayed}, {self.temperature}, "
+                f"{self.rate}"
+            )
+
+    def start(self, policy: AbstractPolicy, writer: Writer) -> BalanceState:
+        size = self.memory if self.num_replayed else 1
+        return BalanceState(
+            jnp.full((), jnp.nan, dtype=policy.dtype),
+            Visited.empty(size, writer.mask.length, policy.dtype),
+        )
+
+    def gradient(
+        self,
+        policy: AbstractPolicy,
+        writer: Writer,
+        target: Target,
+        state: BalanceState,
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[AbstractPolicy, BalanceState, StepInfo]:
+        draw_key, replay_key = jax.random.split(key)
+
+        def loss(policy: AbstractPolicy) -> tuple[Array, tuple[BalanceState, StepInfo]]:
+            samples, terms, is_valid = _drawn(
+                self.draws, policy, writer, target, self.num_samples, draw_key
+            )
+            weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
+            info = step_info(terms, is_valid, weights)
+            was = jnp.where(jnp.isnan(state.log_evidence), info.elbo, state.log_evidence)
+            value = (weights * (terms - was) * _score(policy, writer, samples)).sum()
+            visited = state.visited
+            if self.num_replayed:
+                visited = _remembered(visited, samples, terms)
+                rows = replayed(
+                    visited, self.num_replayed, key=replay_key, temperature=self.temperature
+                )
+                log_q = _log_q(policy, writer, visited, rows)
+                old_terms = visited.log_joint[rows] - jax.lax.stop_gradient(log_q)
+                value = value + ((old_terms - was) * log_q).sum()
+            moved = was + self.rate * (info.elbo - was)
+            after = BalanceState(moved, visited)
+            return -value / (self.num_samples + self.num_replayed), (after, info)
+
+        gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
+        return gradient, after, info
+
+
+class ReinforceWithReplay(AbstractObjective):
+    """The ELBO by REINFORCE (leave-one-out), and besides it, with a weight, the cross-entropy of q
+    to the posterior over the visited set: a forward KL, which punishes q for what it has lost,
+    where the ELBO is blind to it.
+
+    For trees without constants: over points of a continuum that happened to be visited there is no
+    posterior.
+    """
+
+    num_samples: int = eqx.field(static=True)  # fresh ones
+    num_replayed: int = eqx.field(static=True, default=250)
+    weight: float = eqx.field(static=True, default=0.1)
+    memory: int = eqx.field(static=True, default=2048)
+    draws: AbstractDraws = IndependentDraws()
+
+    def __check_init__(self) -> None:
+        check_num_samples(self.num_samples, 2)
+        if not self.weight > 0.0 or self.num_replayed < 1:
+            raise ValueError(
+                "the forward KL needs a weight above 0 and at least 1 replayed sample, not "
+                f"{self.weight} and {self.num_replayed}"
+            )
+
+    def start(self, policy: AbstractPolicy, writer: Writer) -> Visited:
+        if writer.constant_id >= 0:
+            raise ValueError(
+                "the forward KL over visited trees is for libraries without constants: "
+                "use trajectory balance to replay trees with constants"
+            )
+        return Visited.empty(self.memory, writer.mask.length, policy.dtype)
+
+    def gradient(
+        self,
+        policy: AbstractPolicy,
+        writer: Writer,
+        target: Target,
+        state: Visited,
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[AbstractPolicy, Visited, StepInfo]:
+        draw_key, replay_key = jax.random.split(key)
+
+        def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Visited, StepInfo]]:
+            samples, terms, is_valid = _drawn(
+                self.draws, policy, writer, target, self.num_samples, draw_key
+            )
+            weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
+            baseline, _ = LeaveOneOut()(None, terms, weights)
+            value = (weights * (terms - baseline) * samples.log_q).mean()
+            visited = _remembered(state, samples, terms)
+            rows = replayed(visited, self.num_replayed, key=replay_key)
+            value = value + self.weight * _log_q(policy, writer, visited, rows).mean()
+            return -value, (visited, step_info(terms, is_valid, weights))
+
+        gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
+        return gradient, after, info
+
+
+def _drawn(
+    draws: AbstractDraws,
+    policy: AbstractPolicy,
+    writer: Writer,
+    target: Target,
+    num_samples: int,
+    key: PRNGKeyArray,
+) -> tuple[Sample, Array, Array]:
+    samples = draws(policy, writer, num_samples, key=key)
+    terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
+    return samples, terms, is_valid
+
+
+def _score(policy: AbstractPolicy, writer: Writer, samples: Sample) -> Float[Array, " samples"]:
+    """log q, to be differentiated by the policy at fixed samples."""
+    if policy.filler is None:
+        return samples.log_q
+    fixed = jax.lax.stop_gradient(samples)
+    return _log_probs(policy, writer, fixed.tokens, fixed.constants)
+
+
+def _remembered(visited: Visited, samples: Sample, terms: Array) -> Visited:
+    fixed = jax.lax.stop_gradient(samples)
+    return visit(visited, fixed.tokens, fixed.constants, terms + fixed.log_q)
+
+
+def _log_q(
+    policy: AbstractPolicy, writer: Writer, visited: Visited, rows: Int[Array, " samples"]
+) -> Float[Array, " samples"]:
+    return _log_probs(policy, writer, visited.tokens[rows], visited.constants[rows])
+
+
+def _log_probs(
+    policy: AbstractPolicy, writer: Writer, tokens: Array, constants: Array
+) -> Float[Array, " samples"]:
+    found: Array = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(tokens, constants)
+    return found
