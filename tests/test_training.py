@@ -142,7 +142,7 @@ def test_a_second_run_of_the_same_shape_compiles_nothing() -> None:
     assert compilations(training.advance._cached) == before  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["paper", "paper-ewma", "paper-literal", "default"])
+@pytest.mark.parametrize("name", ["paper", "paper-ewma", "paper-literal"])
 @pytest.mark.parametrize("law", ["quadratic", "linear", "constant"])
 def test_thirty_further_seeds_converge(law: str, name: str) -> None:
     """Every one of them, with each recipe. Seeds that the experiments themselves do not use."""

@@ -150,7 +150,9 @@ class Adam(AbstractOptimiser):
     def __call__(
         self, parameters: Any, gradient: Any, state: Any, learning_rate: Float[Array, ""]
     ) -> tuple[Any, Any]:
-        direction, state = self._transformation().update(gradient, state)
+        # Optax raises a float to a power that is a 32-bit count; strict promotion forbids it.
+        with jax.numpy_dtype_promotion("standard"):
+            direction, state = self._transformation().update(gradient, state)
         step = jax.tree.map(lambda d: -learning_rate * d, direction)
         return optax.apply_updates(parameters, step), state
 

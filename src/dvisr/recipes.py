@@ -12,7 +12,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from dvisr import training
-from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
+from dvisr.constants import AbstractConstantHead, NormalHead
 from dvisr.constraints import Grammar
 from dvisr.objective import (
     EWMA,
@@ -35,7 +35,14 @@ from dvisr.optim import (
     ReduceOnPlateau,
     RMSprop,
 )
-from dvisr.policy import AbstractPolicy, GRUPolicy, PaperInputs, PlaceInputs, TransformerPolicy
+from dvisr.policy import (
+    AbstractPolicy,
+    GRUPolicy,
+    PaperInputs,
+    PlaceInputs,
+    TransformerPolicy,
+    TreeInputs,
+)
 from dvisr.sampling import (
     AbstractDraws,
     ExploringDraws,
@@ -61,18 +68,17 @@ class PolicySpec(Protocol):
 class GRUSpec:
     hidden_size: int
     num_layers: int = 1
-    sees_place: bool = False  # beyond the paper's inputs: `policy.Place`
+    inputs: type[PaperInputs | PlaceInputs | TreeInputs] = PaperInputs
     skeleton_first: bool = False
     head: AbstractConstantHead = dataclasses.field(default_factory=NormalHead)
 
     def create(self, grammar: Grammar, dtype: Any, *, key: PRNGKeyArray) -> GRUPolicy:
-        inputs = PlaceInputs if self.sees_place else PaperInputs
         return GRUPolicy.create(
             grammar,
             self.hidden_size,
             key=key,
             num_layers=self.num_layers,
-            encoder=inputs.create(grammar),
+            encoder=self.inputs.create(grammar),
             head=self.head,
             skeleton_first=self.skeleton_first,
             dtype=dtype,
@@ -237,22 +243,37 @@ PAPER_LITERAL = {
 _LEARNING_RATE = 2e-2
 
 
-def _ours(kind: str, hidden_size: int) -> Recipe:
+def _ours(kind: str, hidden_size: int, memory: int) -> Recipe:
     budget = PAPER[kind]
     num_steps, num_samples = budget.num_steps, budget.objective.num_samples
     return Recipe(
         num_steps=num_steps,
-        policy=GRUSpec(hidden_size, sees_place=True, skeleton_first=True, head=MixtureHead()),
-        objective=Reinforce(num_samples, LeaveOneOut(), StratifiedDraws()),
+        policy=GRUSpec(hidden_size, inputs=PlaceInputs),
+        objective=TrajectoryBalance(
+            num_samples, num_replayed=num_samples, memory=memory, draws=StratifiedDraws()
+        ),
         optimiser=Adam(),
         schedule=CosineDecay(_LEARNING_RATE, num_steps),
     )
 
 
+def _ours_with_constants() -> Recipe:
+    """Trees with constants are points of a continuum: there is nothing to replay."""
+    budget = PAPER["constants"]
+    num_steps, num_samples = budget.num_steps, budget.objective.num_samples
+    return Recipe(
+        num_steps=num_steps,
+        policy=GRUSpec(64, inputs=PlaceInputs, skeleton_first=True),
+        objective=Reinforce(num_samples, LeaveOneOut(), StratifiedDraws(0.05)),
+        optimiser=Adam(),
+        schedule=CosineDecay(1e-2, num_steps),
+    )
+
+
 DEFAULT = {
-    "simple": _ours("simple", 32),
-    "scaling": _ours("scaling", 128),
-    "constants": _ours("constants", 64),
+    "simple": _ours("simple", 32, 512),
+    "scaling": _ours("scaling", 128, 16384),
+    "constants": _ours_with_constants(),
 }
 
 
@@ -261,6 +282,7 @@ def _varied(
     policy: Callable[[GRUSpec], PolicySpec] = lambda spec: spec,
     objective: Callable[[int], AbstractObjective] | None = None,
     from_prior: bool = False,
+    learning_rate: float | None = None,
 ) -> dict[str, Recipe]:
     """The default with something else in its place: of the number of samples, an objective; of its
     policy, another."""
@@ -273,24 +295,30 @@ def _varied(
             policy=policy(recipe.policy),
             objective=recipe.objective if objective is None else objective(num_samples),
             from_prior=from_prior,
+            schedule=recipe.schedule
+            if learning_rate is None
+            else CosineDecay(learning_rate, recipe.num_steps),
         )
     return found
 
 
 VARIANTS = {
-    "deep": _varied(policy=lambda spec: dataclasses.replace(spec, num_layers=2)),
+    "deep": _varied(
+        policy=lambda spec: dataclasses.replace(spec, num_layers=2), learning_rate=1e-2
+    ),
     "transformer": _varied(
-        policy=lambda spec: TransformerSpec(spec.hidden_size, skeleton_first=True, head=spec.head)
+        policy=lambda spec: TransformerSpec(64, skeleton_first=spec.skeleton_first),
+        learning_rate=3e-3,
     ),
-    "in-order": _varied(
-        policy=lambda spec: dataclasses.replace(spec, skeleton_first=False, head=NormalHead())
+    "in-order": _varied(  # as the default, but constants are drawn as the paper draws them
+        policy=lambda spec: dataclasses.replace(spec, skeleton_first=False),
+        objective=lambda n: Reinforce(n, LeaveOneOut(), ExploringDraws(0.05)),
     ),
+    "tree-inputs": _varied(policy=lambda spec: dataclasses.replace(spec, inputs=TreeInputs)),
     "from-prior": _varied(from_prior=True),
+    "reinforce": _varied(objective=lambda n: Reinforce(n, LeaveOneOut(), StratifiedDraws())),
     "ppo": _varied(objective=lambda n: PPO(n, draws=StratifiedDraws())),
     "grpo": _varied(objective=lambda n: grpo(n, draws=StratifiedDraws())),
-    "trajectory-balance": _varied(
-        objective=lambda n: TrajectoryBalance(n, n // 4, draws=StratifiedDraws())
-    ),
     "replay": _varied(objective=lambda n: ReinforceWithReplay(n, n // 4, draws=StratifiedDraws())),
     "risk-seeking": _varied(objective=RiskSeeking),
 }

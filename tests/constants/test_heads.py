@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead, moved_with
+from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
 from dvisr.constraints import Grammar
 from dvisr.library import Library
 from dvisr.policy import GRUPolicy
@@ -24,6 +24,10 @@ class StudentTHead(AbstractConstantHead):
     def num_outputs(self) -> int:
         return 2
 
+    @property
+    def grid(self) -> tuple[float, ...]:
+        return (-1.0, 0.0, 1.0)
+
     def log_prob(self, outputs: jax.Array, value: jax.Array) -> jax.Array:
         z = (value - outputs[0]) / self.scale(outputs)
         log_normaliser = math.lgamma(2.0) - math.lgamma(1.5) - 0.5 * math.log(3.0 * math.pi)
@@ -33,10 +37,9 @@ class StudentTHead(AbstractConstantHead):
         noise = jax.random.t(key, 3.0, dtype=outputs.dtype)
         return outputs[0] + self.scale(outputs) * noise
 
-    def cdf(self, outputs: jax.Array, value: jax.Array) -> jax.Array:
-        """In closed form for three degrees of freedom."""
-        t = (value - outputs[0]) / self.scale(outputs) / math.sqrt(3.0)
-        return 0.5 + (t / (1.0 + t * t) + jnp.arctan(t)) / math.pi
+    def path(self, outputs: jax.Array, value: jax.Array) -> tuple[jax.Array, jax.Array]:
+        noise = jax.lax.stop_gradient((value - outputs[0]) / self.scale(outputs))
+        return outputs[0] + self.scale(outputs) * noise, jnp.zeros_like(value)
 
     def centre(self, outputs: jax.Array) -> jax.Array:
         return outputs[0]
@@ -70,18 +73,18 @@ def test_normal_is_scipys() -> None:
 def test_a_mixture_is_the_sum_of_scipys() -> None:
     head, rng = MixtureHead(3, 0.7), np.random.default_rng(0)
     outputs, values = rng.normal(size=9), np.linspace(-4, 4, 9)
-    weights = np.exp(outputs[:3]) / np.exp(outputs[:3]).sum()
+    weights = np.exp(5.0 * outputs[:3]) / np.exp(5.0 * outputs[:3]).sum()
     parts = [
-        stats.norm(outputs[3 + k] + 0.7 * (k - 1), np.log1p(np.exp(outputs[6 + k])))
+        stats.norm(
+            0.7 * (k - 1 + 1.5 * np.tanh(outputs[3 + k])),
+            np.log1p(np.exp(outputs[6 + k]) * np.expm1(0.35)),
+        )
         for k in range(3)
     ]
     density = sum(w * part.pdf(values) for w, part in zip(weights, parts, strict=True))
-    below = sum(w * part.cdf(values) for w, part in zip(weights, parts, strict=True))
     at = jnp.asarray(outputs)
     found = jax.vmap(lambda v: head.log_prob(at, v))(jnp.asarray(values))
     np.testing.assert_allclose(np.exp(found), density, rtol=1e-12)
-    found = jax.vmap(lambda v: head.cdf(at, v))(jnp.asarray(values))
-    np.testing.assert_allclose(found, below, rtol=1e-12)
     with pytest.raises(ValueError, match="at least 2"):
         MixtureHead(1)
 
@@ -90,16 +93,17 @@ def test_a_normal_draw_moves_as_mean_plus_std_times_noise() -> None:
     outputs, head = jnp.asarray([0.7, -1.2]), NormalHead()
     value = jnp.asarray(1.9)
     std = np.log1p(np.exp(-1.2))
-    moved, slope = jax.value_and_grad(lambda o: moved_with(head, o, value))(outputs)
-    assert moved == value
+    moved, slope = jax.value_and_grad(lambda o: head.path(o, value)[0])(outputs)
+    assert moved == pytest.approx(1.9, rel=1e-15)
     by_raw = (1.9 - 0.7) / std / (1.0 + np.exp(1.2))
     np.testing.assert_allclose(slope, [1.0, by_raw], rtol=1e-12)
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
 def test_draws_move_with_their_distribution(head: AbstractConstantHead) -> None:
-    """The mean slope of f(draw) is the slope of the mean of f, by quadrature."""
-    outputs = jnp.asarray(np.random.default_rng(3).normal(size=head.num_outputs))
+    """Slope of f(value) + f(value) * slope of the choice: its mean is the slope of the mean of f,
+    by quadrature."""
+    outputs = jnp.asarray(0.3 * np.random.default_rng(3).normal(size=head.num_outputs))
     grid = head.centre(outputs) + head.scale(outputs) * jnp.linspace(-60.0, 60.0, 60_001)
 
     def smooth(value: jax.Array) -> jax.Array:
@@ -111,7 +115,12 @@ def test_draws_move_with_their_distribution(head: AbstractConstantHead) -> None:
 
     def one(key: jax.Array) -> jax.Array:
         value = head.sample(outputs, key=key)
-        slope: jax.Array = jax.grad(lambda o: smooth(moved_with(head, o, value)))(outputs)
+
+        def surrogate(outputs: jax.Array) -> jax.Array:
+            moved, chosen = head.path(outputs, value)
+            return smooth(moved) + smooth(value) * chosen
+
+        slope: jax.Array = jax.grad(surrogate)(outputs)
         return slope
 
     slopes = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 100_000)))

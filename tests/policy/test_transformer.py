@@ -55,13 +55,12 @@ def long_trees(grammar: Grammar, count: int) -> tuple[Any, Any]:
 def observations(grammar: Grammar, tokens: Any, values: Any) -> Observation:
     """What is seen before each token, stacked."""
     mask = masking.make_mask(grammar)
-    weights = jnp.zeros((len(grammar.library),), dtype=values.dtype)
     places = jnp.arange(mask.length)
 
     def body(state: masking.MaskState, entry: Any) -> tuple[masking.MaskState, Observation]:
         place, token = entry
         written = jnp.where(places < place, values, 0.0)
-        seen = observe(state, written, grammar.library.constant_id, weights)
+        seen = observe(state, written, grammar.library.constant_id)
         return masking.step(mask, state, token), seen
 
     return jax.lax.scan(body, masking.start(mask), (places, tokens))[1]
@@ -186,7 +185,7 @@ def test_a_step_costs_hardly_more_where_trees_may_be_longer() -> None:
     def flops(max_tokens: int) -> float:
         grammar = Grammar(Library.create(["+", "sin"], ["x0"]), max_tokens)
         empty = jnp.zeros((max_tokens,))
-        seen = observe(masking.start(masking.make_mask(grammar)), empty, -1, jnp.zeros((3,)))
+        seen = observe(masking.start(masking.make_mask(grammar)), empty, -1)
 
         def make_policy(key: Any) -> TransformerPolicy:
             return TransformerPolicy.create(grammar, width, key=key, dtype=jnp.float64)

@@ -165,7 +165,7 @@ def test_constants_are_drawn_from_the_head(draws: AbstractDraws) -> None:
 
 def _nothing_seen(grammar: Grammar) -> Observation:
     state = masking.start(masking.make_mask(grammar))
-    return observe(state, jnp.zeros(3), grammar.library.constant_id, jnp.zeros(5))
+    return observe(state, jnp.zeros(3), grammar.library.constant_id)
 
 
 def test_what_is_no_tree_has_no_probability() -> None:

@@ -1,7 +1,7 @@
 """Distributions over a constant: as a prior, and as the head of a policy."""
 
 from dvisr.constants.base import AbstractConstantPrior
-from dvisr.constants.head import AbstractConstantHead, MixtureHead, NormalHead, moved_with
+from dvisr.constants.head import AbstractConstantHead, MixtureHead, NormalHead
 from dvisr.constants.normal import Normal
 
 __all__ = [
@@ -10,5 +10,4 @@ __all__ = [
     "MixtureHead",
     "Normal",
     "NormalHead",
-    "moved_with",
 ]

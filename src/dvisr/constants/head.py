@@ -8,8 +8,10 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp, ndtr
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+_HASTE = 5.0  # of the weights of a mixture
 
 
 class AbstractConstantHead(eqx.Module):
@@ -19,6 +21,11 @@ class AbstractConstantHead(eqx.Module):
     @property
     @abc.abstractmethod
     def num_outputs(self) -> int: ...
+
+    @property
+    @abc.abstractmethod
+    def grid(self) -> tuple[float, ...]:
+        """Evenly spaced points by which a network is to see the values drawn, or none."""
 
     @abc.abstractmethod
     def log_prob(
@@ -31,9 +38,15 @@ class AbstractConstantHead(eqx.Module):
     ) -> Float[Array, ""]: ...
 
     @abc.abstractmethod
-    def cdf(
+    def path(
         self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
-    ) -> Float[Array, ""]: ...
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """How a draw depends on the outputs it was drawn from: the same value as a differentiable
+        function of them, and the log probability of what was chosen on the way (zero where nothing
+        was). The slope of the mean of f(draw) is the mean of
+
+            slope of f(value) + f(value) * slope of the log probability.
+        """
 
     @abc.abstractmethod
     def centre(self, outputs: Float[Array, " outputs"]) -> Float[Array, ""]: ...
@@ -50,6 +63,10 @@ class NormalHead(AbstractConstantHead):
     def num_outputs(self) -> int:
         return 2
 
+    @property
+    def grid(self) -> tuple[float, ...]:
+        return ()
+
     def log_prob(
         self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
     ) -> Float[Array, ""]:
@@ -60,8 +77,12 @@ class NormalHead(AbstractConstantHead):
         noise = jax.random.normal(key, dtype=outputs.dtype)
         return self.centre(outputs) + self.scale(outputs) * noise
 
-    def cdf(self, outputs: Float[Array, " outputs"], value: Float[Array, ""]) -> Float[Array, ""]:
-        return ndtr((value - self.centre(outputs)) / self.scale(outputs))
+    def path(
+        self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """mean + std * noise; nothing is chosen."""
+        moved = _shifted(self.centre(outputs), self.scale(outputs), value)
+        return moved, jnp.zeros_like(moved)
 
     def centre(self, outputs: Float[Array, " outputs"]) -> Float[Array, ""]:
         return outputs[0]
@@ -71,8 +92,10 @@ class NormalHead(AbstractConstantHead):
 
 
 class MixtureHead(AbstractConstantHead):
-    """Several Normals with weights. The components' means start `spread` apart, or they would all
-    learn the same."""
+    """Several Normals with weights, each with a stretch of the line to itself: their means start
+    side by side, `spread` apart, and stay within 1.5 times that of where they start. Components
+    that could go anywhere would all go to the mode that most trees have, and none would come
+    back for the others."""
 
     num_components: int = eqx.field(static=True, default=4)
     spread: float = eqx.field(static=True, default=1.0)
@@ -85,14 +108,24 @@ class MixtureHead(AbstractConstantHead):
     def num_outputs(self) -> int:
         return 3 * self.num_components
 
+    @property
+    def grid(self) -> tuple[float, ...]:
+        """Points that tell the components' stretches apart, for a network to see values by."""
+        count = 2 * self.num_components + 1
+        return tuple(0.5 * self.spread * (place - self.num_components) for place in range(count))
+
     def _components(
         self, outputs: Float[Array, " outputs"]
     ) -> tuple[Float[Array, " k"], Float[Array, " k"], Float[Array, " k"]]:
         """Log weights, means, standard deviations."""
         logits, means, raw = jnp.split(outputs, 3)
         places = jnp.arange(self.num_components, dtype=outputs.dtype)
-        offsets = self.spread * (places - 0.5 * (self.num_components - 1))
-        return jax.nn.log_softmax(logits), means + offsets, jax.nn.softplus(raw)
+        offsets = places - 0.5 * (self.num_components - 1)
+        width = 0.5 * self.spread
+        means = self.spread * (offsets + 1.5 * jnp.tanh(means))
+        stds = jax.nn.softplus(raw + math.log(math.expm1(width)))
+        # A component that is not wanted has to lose ten nats and more: soon, not late.
+        return jax.nn.log_softmax(_HASTE * logits), means, stds
 
     def log_prob(
         self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
@@ -111,9 +144,18 @@ class MixtureHead(AbstractConstantHead):
         noise = jax.random.normal(noise_key, dtype=outputs.dtype)
         return jnp.where(here, means + stds * noise, 0.0).sum()
 
-    def cdf(self, outputs: Float[Array, " outputs"], value: Float[Array, ""]) -> Float[Array, ""]:
+    def path(
+        self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """A component is chosen, then mean + std * noise. Which component it was is not asked:
+        averaged over those it may have been, given the value, both parts are less noisy."""
         log_weights, means, stds = self._components(outputs)
-        return (jnp.exp(log_weights) * ndtr((value - means) / stds)).sum()
+        fixed = jax.lax.stop_gradient((log_weights, means, stds, value))
+        shares = jax.nn.softmax(
+            fixed[0] - 0.5 * ((fixed[3] - fixed[1]) / fixed[2]) ** 2 - jnp.log(fixed[2])
+        )
+        moved = (shares * _shifted(means, stds, value)).sum()
+        return moved, (shares * log_weights).sum()
 
     def centre(self, outputs: Float[Array, " outputs"]) -> Float[Array, ""]:
         log_weights, means, _ = self._components(outputs)
@@ -126,19 +168,9 @@ class MixtureHead(AbstractConstantHead):
         return jnp.sqrt((jnp.exp(log_weights) * squares).sum())
 
 
-def moved_with(
-    head: AbstractConstantHead, outputs: Float[Array, " outputs"], value: Float[Array, ""]
-) -> Float[Array, ""]:
-    """A drawn value as a differentiable function of the outputs it was drawn from.
-
-    Keep the share of the distribution below the value fixed, F(outputs, value) = u, and let the
-    outputs vary: the value moves by -dF / density. For a Normal that is mean + std * noise; it
-    holds for a mixture as well, whose draw has no such formula. The value itself is as it was.
-    """
-    value = jax.lax.stop_gradient(value)
-    below = head.cdf(outputs, value)
-    density = jax.lax.stop_gradient(jnp.exp(head.log_prob(outputs, value)))
-    # In a tail where the density has underflowed nothing can be said, and nothing moves.
-    is_seen = density > 0.0
-    move = (below - jax.lax.stop_gradient(below)) / jnp.where(is_seen, density, 1.0)
-    return value - jnp.where(is_seen, move, 0.0)
+def _shifted(
+    mean: Float[Array, "*parts"], std: Float[Array, "*parts"], value: Float[Array, ""]
+) -> Float[Array, "*parts"]:
+    """The value, moving with the mean and in proportion to the standard deviation."""
+    noise = jax.lax.stop_gradient((value - mean) / std)
+    return mean + std * noise

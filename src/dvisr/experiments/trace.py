@@ -41,10 +41,9 @@ def _told(policy: AbstractPolicy, grammar: Grammar, drawn: Sample, steps: Step) 
     library, told = grammar.library, []
     mask = masking.make_mask(grammar)
     state = masking.start(mask)
-    unweighed = jnp.zeros((len(library),), dtype=drawn.constants.dtype)
     written = np.asarray(drawn.tokens)
     for i, token in enumerate(written[written != NONE]):
-        seen = observe(state, drawn.constants, library.constant_id, unweighed)
+        seen = observe(state, drawn.constants, library.constant_id)
         outputs = jax.tree.map(lambda a: a[i], steps.outputs)  # noqa: B023
         is_constant = int(token) == library.constant_id
         parent = int(state.traversal.parent)

@@ -64,6 +64,46 @@ def elbo_terms(
     return log_joint - samples.log_q, is_valid
 
 
+class Weighed(eqx.Module):
+    """A batch and what it says of the ELBO. The gradient of `surrogate(baseline)` by the policy
+    estimates the ELBO's."""
+
+    samples: Sample
+    terms: Float[Array, " samples"]  # no gradient flows through these
+    is_valid: Bool[Array, " samples"]
+    weights: Float[Array, " samples"]
+    score: Float[Array, " samples"]  # log q of what was drawn with no path back to the policy
+    choices: Float[Array, " samples"]  # the same of what was chosen in drawing the constants
+    path: Float[Array, " samples"]  # what has one: the term as the constants move
+
+    def surrogate(self, baseline: Float[Array, "..."]) -> Float[Array, " samples"]:
+        score = self.weights * self.score + self.choices
+        found: Array = (self.terms - baseline) * score + self.path
+        return found
+
+    @property
+    def info(self) -> StepInfo:
+        return step_info(self.terms, self.is_valid, self.weights)
+
+
+def weigh(policy: AbstractPolicy, target: Target, samples: Sample) -> Weighed:
+    """Where a filler draws the constants, their part of the gradient is that of the term itself
+    along the path constant = f(weights, noise): far less noisy than a score, and free of noise at
+    the optimum. It is not weighed: the best constants of a tree do not depend on how often it is
+    drawn, and draws that explore keep the filler in practice on trees that q has little of."""
+    fixed = jax.lax.stop_gradient(samples)
+    weights = jnp.exp(fixed.log_weight)
+    if policy.filler is None:
+        terms, is_valid = elbo_terms(target, fixed)
+        nothing = jnp.zeros_like(terms)
+        return Weighed(fixed, terms, is_valid, weights, samples.log_q, nothing, nothing)
+    terms, is_valid = elbo_terms(target, samples)
+    # The tree's own log q comes in through the score alone.
+    path = terms + samples.log_q_tree
+    terms = jax.lax.stop_gradient(terms)
+    return Weighed(fixed, terms, is_valid, weights, samples.log_q_tree, samples.log_q_choices, path)
+
+
 def step_info(
     terms: Float[Array, " samples"],
     is_valid: Bool[Array, " samples"],

@@ -29,12 +29,13 @@ _LEAST_DEVIATION = 1e-12
 
 
 class Batch(eqx.Module):
-    """What was drawn, and with what probability."""
+    """What was drawn, and the log q of the policy that drew it."""
 
     tokens: Int[Array, "samples length"]
     constants: Float[Array, "samples length"]
     log_q: Float[Array, " samples"]
     log_joint: Float[Array, " samples"]
+    weights: Float[Array, " samples"]  # all 1 unless the draws explore
 
 
 class PPO(AbstractRepeatedObjective):
@@ -63,7 +64,7 @@ class PPO(AbstractRepeatedObjective):
     def start(self, policy: AbstractPolicy, writer: Writer) -> Batch:
         length = writer.mask.length
         zeros = jnp.zeros((self.num_samples, length), dtype=policy.dtype)
-        return Batch(zeros.astype(jnp.int32), zeros, zeros[:, 0], zeros[:, 0])
+        return Batch(zeros.astype(jnp.int32), zeros, zeros[:, 0], zeros[:, 0], zeros[:, 0])
 
     def gradient(
         self,
@@ -76,9 +77,10 @@ class PPO(AbstractRepeatedObjective):
     ) -> tuple[AbstractPolicy, Batch, StepInfo]:
         samples = self.draws(policy, writer, self.num_samples, key=key)
         terms, is_valid = elbo_terms(target, samples)
-        log_drawn = samples.log_q - samples.log_weight
-        batch = Batch(samples.tokens, samples.constants, log_drawn, terms + samples.log_q)
-        info = step_info(terms, is_valid, jnp.exp(samples.log_weight))
+        weights = jnp.exp(samples.log_weight)
+        log_joint = terms + samples.log_q
+        batch = Batch(samples.tokens, samples.constants, samples.log_q, log_joint, weights)
+        info = step_info(terms, is_valid, weights)
         return self.again(policy, writer, batch), batch, info
 
     def again(self, policy: AbstractPolicy, writer: Writer, state: Batch) -> AbstractPolicy:
@@ -86,20 +88,25 @@ class PPO(AbstractRepeatedObjective):
             log_q = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(
                 state.tokens, state.constants
             )
-            advantage = self._advantage(state.log_joint - jax.lax.stop_gradient(log_q))
+            terms = state.log_joint - jax.lax.stop_gradient(log_q)
+            advantage = self._advantage(terms, state.weights)
             ratio = jnp.exp(log_q - state.log_q)
             clipped = jnp.clip(ratio, 1.0 - self.clip, 1.0 + self.clip)
-            return -jnp.minimum(ratio * advantage, clipped * advantage).mean()
+            return -(state.weights * jnp.minimum(ratio * advantage, clipped * advantage)).mean()
 
         found: AbstractPolicy = jax.grad(loss)(policy)
         return found
 
-    def _advantage(self, terms: Float[Array, " samples"]) -> Float[Array, " samples"]:
-        advantage = terms - terms.mean()
+    def _advantage(
+        self, terms: Float[Array, " samples"], weights: Float[Array, " samples"]
+    ) -> Float[Array, " samples"]:
+        shares = weights / weights.sum()
+        advantage = terms - (shares * terms).sum()
         if not self.normalise:
             return advantage
+        deviation = jnp.sqrt((shares * advantage**2).sum())
         # Where all terms are equal there is no direction; the bound keeps 0 / 0 at bay.
-        normalised: Array = advantage / jnp.maximum(advantage.std(), _LEAST_DEVIATION)
+        normalised: Array = advantage / jnp.maximum(deviation, _LEAST_DEVIATION)
         return normalised
 
 

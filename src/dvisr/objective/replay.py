@@ -10,13 +10,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from dvisr.objective.base import (
     AbstractObjective,
     StepInfo,
+    Weighed,
     check_num_samples,
-    elbo_terms,
-    step_info,
+    weigh,
 )
 from dvisr.objective.baselines import LeaveOneOut
 from dvisr.policy import AbstractPolicy
-from dvisr.sampling import AbstractDraws, IndependentDraws, Sample, Writer, log_prob
+from dvisr.sampling import AbstractDraws, IndependentDraws, Writer, log_prob
 from dvisr.search import Visited, replayed, visit
 from dvisr.target import Target
 
@@ -70,16 +70,15 @@ class TrajectoryBalance(AbstractObjective):
         draw_key, replay_key = jax.random.split(key)
 
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[BalanceState, StepInfo]]:
-            samples, terms, is_valid = _drawn(
-                self.draws, policy, writer, target, self.num_samples, draw_key
+            batch = weigh(
+                policy, target, self.draws(policy, writer, self.num_samples, key=draw_key)
             )
-            weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
-            info = step_info(terms, is_valid, weights)
+            info = batch.info
             was = jnp.where(jnp.isnan(state.log_evidence), info.elbo, state.log_evidence)
-            value = (weights * (terms - was) * _score(policy, writer, samples)).sum()
+            value = batch.surrogate(was).sum()
             visited = state.visited
             if self.num_replayed:
-                visited = _remembered(visited, samples, terms)
+                visited = _remembered(visited, batch)
                 rows = replayed(
                     visited, self.num_replayed, key=replay_key, temperature=self.temperature
                 )
@@ -137,45 +136,23 @@ class ReinforceWithReplay(AbstractObjective):
         draw_key, replay_key = jax.random.split(key)
 
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Visited, StepInfo]]:
-            samples, terms, is_valid = _drawn(
-                self.draws, policy, writer, target, self.num_samples, draw_key
+            batch = weigh(
+                policy, target, self.draws(policy, writer, self.num_samples, key=draw_key)
             )
-            weights = jnp.exp(jax.lax.stop_gradient(samples.log_weight))
-            baseline, _ = LeaveOneOut()(None, terms, weights)
-            value = (weights * (terms - baseline) * samples.log_q).mean()
-            visited = _remembered(state, samples, terms)
+            baseline, _ = LeaveOneOut()(None, batch.terms, batch.weights)
+            value = batch.surrogate(baseline).mean()
+            visited = _remembered(state, batch)
             rows = replayed(visited, self.num_replayed, key=replay_key)
             value = value + self.weight * _log_q(policy, writer, visited, rows).mean()
-            return -value, (visited, step_info(terms, is_valid, weights))
+            return -value, (visited, batch.info)
 
         gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
         return gradient, after, info
 
 
-def _drawn(
-    draws: AbstractDraws,
-    policy: AbstractPolicy,
-    writer: Writer,
-    target: Target,
-    num_samples: int,
-    key: PRNGKeyArray,
-) -> tuple[Sample, Array, Array]:
-    samples = draws(policy, writer, num_samples, key=key)
-    terms, is_valid = elbo_terms(target, jax.lax.stop_gradient(samples))
-    return samples, terms, is_valid
-
-
-def _score(policy: AbstractPolicy, writer: Writer, samples: Sample) -> Float[Array, " samples"]:
-    """log q, to be differentiated by the policy at fixed samples."""
-    if policy.filler is None:
-        return samples.log_q
-    fixed = jax.lax.stop_gradient(samples)
-    return _log_probs(policy, writer, fixed.tokens, fixed.constants)
-
-
-def _remembered(visited: Visited, samples: Sample, terms: Array) -> Visited:
-    fixed = jax.lax.stop_gradient(samples)
-    return visit(visited, fixed.tokens, fixed.constants, terms + fixed.log_q)
+def _remembered(visited: Visited, batch: Weighed) -> Visited:
+    samples = batch.samples
+    return visit(visited, samples.tokens, samples.constants, batch.terms + samples.log_q)
 
 
 def _log_q(

@@ -16,7 +16,7 @@ from dvisr.objective.base import (
     step_info,
 )
 from dvisr.policy import AbstractPolicy
-from dvisr.sampling import Writer, draw
+from dvisr.sampling import Writer, draw, log_prob
 from dvisr.target import Target
 from dvisr.traversal import NONE
 
@@ -64,7 +64,12 @@ class RiskSeeking(AbstractObjective):
             excess = jnp.maximum(rewards - threshold, 0.0) / self.share
             written = (fixed.tokens != NONE).astype(rewards.dtype)
             entropies = (written * _entropies(steps.log_probs)).sum(axis=1)
-            value = (excess * samples.log_q).mean() + self.entropy * entropies.mean()
+            score = samples.log_q
+            if policy.filler is not None:  # whose draws have a path of their own: not wanted here
+                score = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(
+                    fixed.tokens, fixed.constants
+                )
+            value = (excess * score).mean() + self.entropy * entropies.mean()
             terms, is_valid = elbo_terms(target, fixed)
             return -value, step_info(terms, is_valid, jnp.ones_like(terms))
 

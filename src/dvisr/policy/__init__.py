@@ -2,7 +2,7 @@
 
 from dvisr.policy.base import AbstractPolicy, Observation, Outputs, Place, observe
 from dvisr.policy.cell import GRUCell
-from dvisr.policy.encoding import AbstractEncoder, PaperInputs, PlaceInputs
+from dvisr.policy.encoding import AbstractEncoder, PaperInputs, PlaceInputs, TreeInputs
 from dvisr.policy.filling import Filler, PlaceConstant
 from dvisr.policy.gru import GRUPolicy
 from dvisr.policy.transformer import TransformerPolicy
@@ -20,5 +20,6 @@ __all__ = [
     "PlaceConstant",
     "PlaceInputs",
     "TransformerPolicy",
+    "TreeInputs",
     "observe",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from dvisr.constants import AbstractConstantHead
 from dvisr.constraints.masking import MaskState
@@ -40,8 +40,8 @@ class Place(eqx.Module):
     kind: Int[Array, ""]  # the slot's scope flags and side, as the mask numbers them
     num_constants: Int[Array, ""]  # written so far
     parent_position: Int[Array, ""]  # NONE at the root
-    sibling_size: Int[Array, ""]  # tokens of the left sibling's subtree, 0 where there is none
-    log_weights: Float[Array, " tokens"]  # the prior walk's, zeros without one
+    is_in_sibling: Bool[Array, " length"]  # the tokens of the left sibling's subtree
+    tokens: Int[Array, " length"]  # written so far, NONE after that
 
 
 class Outputs(eqx.Module):
@@ -75,12 +75,7 @@ class AbstractPolicy(eqx.Module):
     def dtype(self) -> Any: ...
 
 
-def observe(
-    state: MaskState,
-    constants: Float[Array, " length"],
-    constant_id: int,
-    log_weights: Float[Array, " tokens"],
-) -> Observation:
+def observe(state: MaskState, constants: Float[Array, " length"], constant_id: int) -> Observation:
     """`constants` are zero wherever no constant has been written."""
     traversal = state.traversal
     previous, parent, sibling = traversal.previous, traversal.parent, traversal.sibling
@@ -89,6 +84,7 @@ def observe(
         return jnp.where(position == NONE, 0.0, constants[jnp.maximum(position, 0)])
 
     length = traversal.tokens.shape[0]
+    lanes = jnp.arange(length, dtype=jnp.int32)
     is_constant = (traversal.tokens == constant_id) & (traversal.tokens >= 0)
     place = Place(
         num_open=traversal.num_open,
@@ -97,8 +93,9 @@ def observe(
         kind=state.kind,
         num_constants=is_constant.sum(dtype=jnp.int32),
         parent_position=parent,
-        sibling_size=jnp.where(sibling == NONE, 0, traversal.position - sibling),
-        log_weights=log_weights,
+        # The left sibling's subtree ends where the right operand begins.
+        is_in_sibling=(sibling != NONE) & (lanes >= sibling) & (lanes < traversal.position),
+        tokens=traversal.tokens,
     )
     return Observation(
         previous=traversal.token_at(previous),

@@ -11,9 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from dvisr.constraints import Grammar
-from dvisr.policy.base import Observation, Place
-
-_FAINT = 0.1  # log weights run to -70: scaled to the size of the other inputs
+from dvisr.policy.base import Observation
 
 
 class AbstractEncoder(eqx.Module):
@@ -48,37 +46,54 @@ class PaperInputs(AbstractEncoder):
 
 
 class PlaceInputs(AbstractEncoder):
-    """The paper's, and the place: what the masks depend on, one-hot where it is a number of
-    tokens, so that the network need not count."""
+    """The paper's, and the state that the masks depend on: tokens left beyond the open slots, open
+    slots, depth, the slot's scope flags, constants written. One-hot, so that the network need not
+    count."""
 
     num_inputs: int = eqx.field(static=True)
     paper: PaperInputs
     max_tokens: int = eqx.field(static=True)
     num_kinds: int = eqx.field(static=True)
-    num_constants: int = eqx.field(static=True)  # the most that a tree can have
+    most_constants: int = eqx.field(static=True)  # that a tree can have
 
     @classmethod
     def create(cls, grammar: Grammar) -> PlaceInputs:
         paper = PaperInputs.create(grammar)
         length = grammar.max_tokens
         num_kinds = len(grammar.tables.root_state)
-        num_constants = (length + 1) // 2 if grammar.library.has_constants else 0
-        extra = length + (length + 1) // 2 + length + num_kinds + num_constants
-        extra += 2 * length + len(grammar.library)
-        return cls(paper.num_inputs + extra, paper, length, num_kinds, num_constants)
+        most_constants = (length + 1) // 2 if grammar.library.has_constants else 0
+        extra = 2 * length + (length + 1) // 2 + num_kinds + most_constants
+        return cls(paper.num_inputs + extra, paper, length, num_kinds, most_constants)
 
     def __call__(self, observation: Observation, dtype: Any) -> Float[Array, " inputs"]:
-        place: Place = observation.place
-        length = self.max_tokens
+        place, length = observation.place, self.max_tokens
         counts: list[tuple[Int[Array, ""], int]] = [
             (place.num_spare, length),
             (place.num_open - 1, (length + 1) // 2),
             (place.depth, length),
             (place.kind, self.num_kinds),
-            (place.num_constants - 1, self.num_constants),
-            (place.parent_position, length),
-            (place.sibling_size - 1, length),
+            (place.num_constants - 1, self.most_constants),
         ]
         parts = [jax.nn.one_hot(number, size, dtype=dtype) for number, size in counts if size]
-        weights = _FAINT * place.log_weights.astype(dtype)
-        return jnp.concatenate([self.paper(observation, dtype), *parts, weights])
+        return jnp.concatenate([self.paper(observation, dtype), *parts])
+
+
+class TreeInputs(AbstractEncoder):
+    """Besides the place, what the tree knows: how many of each token the left sibling's subtree
+    has, and where in the tree the parent stands."""
+
+    num_inputs: int = eqx.field(static=True)
+    place: PlaceInputs
+
+    @classmethod
+    def create(cls, grammar: Grammar) -> TreeInputs:
+        place = PlaceInputs.create(grammar)
+        extra = grammar.max_tokens + len(grammar.library)
+        return cls(place.num_inputs + extra, place)
+
+    def __call__(self, observation: Observation, dtype: Any) -> Float[Array, " inputs"]:
+        seen, num_tokens = observation.place, self.place.paper.num_tokens
+        words = jax.nn.one_hot(seen.tokens, num_tokens, dtype=dtype)
+        sibling = jnp.where(seen.is_in_sibling[:, None], words, 0.0).sum(axis=0)
+        parent = jax.nn.one_hot(seen.parent_position, self.place.max_tokens, dtype=dtype)
+        return jnp.concatenate([self.place(observation, dtype), sibling, parent])

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from dvisr.constants import AbstractConstantHead
 from dvisr.library import Library
 from dvisr.policy.cell import GRUCell
 
@@ -29,19 +30,29 @@ class Filler(eqx.Module):
     layer: eqx.nn.Linear
     num_tokens: int = eqx.field(static=True)
     constant_id: int = eqx.field(static=True)
+    grid: tuple[float, ...] = eqx.field(static=True)
 
     @classmethod
     def create(
-        cls, library: Library, hidden_size: int, num_outputs: int, dtype: Any, *, key: PRNGKeyArray
+        cls,
+        library: Library,
+        hidden_size: int,
+        head: AbstractConstantHead,
+        dtype: Any,
+        *,
+        key: PRNGKeyArray,
     ) -> Filler:
         read_key, write_key, layer_key = jax.random.split(key, 3)
         num_tokens = len(library)
         return cls(
             reader=GRUCell(num_tokens, hidden_size, dtype, key=read_key),
-            writer=GRUCell(num_tokens + hidden_size + 2, hidden_size, dtype, key=write_key),
-            layer=eqx.nn.Linear(hidden_size, num_outputs, dtype=dtype, key=layer_key),
+            writer=GRUCell(
+                num_tokens + hidden_size + 2 + len(head.grid), hidden_size, dtype, key=write_key
+            ),
+            layer=eqx.nn.Linear(hidden_size, head.num_outputs, dtype=dtype, key=layer_key),
             num_tokens=num_tokens,
             constant_id=library.constant_id,
+            grid=head.grid,
         )
 
     def __call__(
@@ -65,11 +76,20 @@ class Filler(eqx.Module):
             outputs = self.layer(hidden)
             is_constant = (token == self.constant_id) & (token >= 0)
             value = jnp.where(is_constant, place(outputs, own), 0.0)
-            # Constants may be of any size. Their logs keep a network's inputs moderate.
-            seen = jnp.stack([jnp.tanh(value), jnp.sign(value) * jnp.log1p(jnp.abs(value))])
+            seen = jnp.where(is_constant, self._seen(value), 0.0)
             return (hidden, seen), (value, outputs)
 
-        start = (zero, jnp.zeros((2,), dtype=dtype))
+        start = (zero, jnp.zeros((2 + len(self.grid),), dtype=dtype))
         _, found = jax.lax.scan(fill, start, (tokens, words, contexts, given))
         values, outputs = found
         return values, outputs
+
+    def _seen(self, value: Float[Array, ""]) -> Float[Array, " features"]:
+        """A constant as the next one's network sees it: bounded, by its log, and by how near it is
+        to the points of the grid."""
+        near = []
+        if self.grid:
+            grid = jnp.asarray(self.grid, dtype=value.dtype)
+            near = [jnp.exp(-0.5 * ((value - grid) / (grid[1] - grid[0])) ** 2)]
+        broad = [jnp.tanh(value), jnp.sign(value) * jnp.log1p(jnp.abs(value))]
+        return jnp.concatenate([jnp.stack(broad), *near])

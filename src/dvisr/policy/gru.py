@@ -67,7 +67,7 @@ class GRUPolicy(AbstractPolicy):
             )
             if library.has_constants and not skeleton_first
             else None,
-            filler=Filler.create(library, hidden_size, head.num_outputs, dtype, key=constant_key)
+            filler=Filler.create(library, hidden_size, head, dtype, key=constant_key)
             if library.has_constants and skeleton_first
             else None,
             head=head,

@@ -144,7 +144,7 @@ class TransformerPolicy(AbstractPolicy):
             constant_layer=eqx.nn.Linear(width, head.num_outputs, dtype=dtype, key=constant_key)
             if library.has_constants and not skeleton_first
             else None,
-            filler=Filler.create(library, width, head.num_outputs, dtype, key=constant_key)
+            filler=Filler.create(library, width, head, dtype, key=constant_key)
             if library.has_constants and skeleton_first
             else None,
             head=head,

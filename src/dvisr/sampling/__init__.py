@@ -6,6 +6,7 @@ from dvisr.sampling.draws import (
     IndependentDraws,
     StratifiedDraws,
     draw,
+    refill,
     sample,
 )
 from dvisr.sampling.writing import (
@@ -13,6 +14,7 @@ from dvisr.sampling.writing import (
     Sample,
     Step,
     Writer,
+    log_densities,
     log_prob,
     make_writer,
     write,
@@ -28,8 +30,10 @@ __all__ = [
     "StratifiedDraws",
     "Writer",
     "draw",
+    "log_densities",
     "log_prob",
     "make_writer",
+    "refill",
     "sample",
     "write",
 ]

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from dvisr.constants import moved_with
-from dvisr.policy import AbstractPolicy
+from dvisr.policy import AbstractPolicy, PlaceConstant
 from dvisr.sampling.writing import Choices, Sample, Step, Writer, log_densities, write
 from dvisr.traversal import NONE
 
@@ -27,6 +26,16 @@ def draw(policy: AbstractPolicy, writer: Writer, *, key: PRNGKeyArray) -> tuple[
     """One draw, and what was said at each step."""
     fresh = jnp.ones((), dtype=policy.dtype)  # nothing is known of the uniform number: draw it
     return _draw(policy, writer, jnp.zeros_like(fresh), fresh, key)
+
+
+def refill(
+    policy: AbstractPolicy, writer: Writer, tokens: Int[Array, " length"], *, key: PRNGKeyArray
+) -> Sample:
+    """A given tree with its constants drawn anew, by a policy that has a filler."""
+    choices = Choices(lambda _, log_probs, token: (token, None), _placing(policy))
+    keys = jax.random.split(key, tokens.shape[0])
+    drawn, steps = write(policy, writer, choices, tokens, keys)
+    return _with_path(policy, writer, drawn, steps)
 
 
 class AbstractDraws(eqx.Module):
@@ -125,15 +134,10 @@ def _draw(
         point = point - jnp.floor(point)
         return _decoded(_mixed(log_probs, share), point, grain)
 
-    def place(outputs: Array, value_key: PRNGKeyArray) -> Array:
-        value = jax.lax.stop_gradient(policy.head.sample(outputs, key=value_key))
-        # Once the tree stands, nothing that is drawn later depends on a constant but others.
-        return value if policy.filler is None else moved_with(policy.head, outputs, value)
-
-    choices = Choices(choose, place)
+    choices = Choices(choose, _placing(policy))
     drawn, steps = write(policy, writer, choices, digits, keys, (point, grain))
     if policy.filler is not None and has_constants:
-        drawn = _with_path(policy, writer, drawn)
+        drawn = _with_path(policy, writer, drawn, steps)
     if share == 0.0:
         return drawn, steps
     lanes = jnp.arange(steps.log_probs.shape[1], dtype=jnp.int32)
@@ -145,14 +149,30 @@ def _draw(
     return eqx.tree_at(lambda d: d.log_weight, drawn, log_weight), steps
 
 
-def _with_path(policy: AbstractPolicy, writer: Writer, drawn: Sample) -> Sample:
+def _placing(policy: AbstractPolicy) -> PlaceConstant:
+    def place(outputs: Array, key: PRNGKeyArray) -> Array:
+        value = jax.lax.stop_gradient(policy.head.sample(outputs, key=key))
+        # Once the tree stands, nothing that is drawn later depends on a constant but others.
+        return value if policy.filler is None else policy.head.path(outputs, value)[0]
+
+    return place
+
+
+def _with_path(policy: AbstractPolicy, writer: Writer, drawn: Sample, steps: Step) -> Sample:
     """Let log q of the constants depend on the filler's weights only through the constants: the
     other part of its gradient has expectation zero, and is all of the noise at the optimum."""
+    choices = jax.vmap(policy.head.path)(
+        steps.outputs.constant, jax.lax.stop_gradient(drawn.constants)
+    )[1]
+    is_constant = (drawn.tokens == writer.constant_id) & (drawn.tokens >= 0)
+    chosen = jnp.where(is_constant, choices, 0.0).sum()
     fixed = jax.lax.stop_gradient(policy.filler)
     assert fixed is not None
     constants, outputs = fixed(drawn.tokens, lambda _, value: value, drawn.constants)
     densities = log_densities(policy.head, writer, drawn.tokens, constants, outputs)
-    moved: Sample = eqx.tree_at(lambda d: d.log_q, drawn, drawn.log_q_tree + densities.sum())
+    moved: Sample = eqx.tree_at(
+        lambda d: (d.log_q, d.log_q_choices), drawn, (drawn.log_q_tree + densities.sum(), chosen)
+    )
     return moved
 
 

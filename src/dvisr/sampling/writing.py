@@ -43,13 +43,15 @@ class Sample(eqx.Module):
 
     `log_weight` is log q less the log of the probability with which it was in fact drawn: zero
     unless the draws explore. `log_q_tree` is the part of log q that the tokens have; where the
-    constants are drawn in between it is no probability of the tree.
+    constants are drawn in between it is no probability of the tree. `log_q_choices` is the log
+    probability of what was chosen in drawing the constants, where a filler drew them.
     """
 
     tokens: Int[Array, " length"]
     constants: Float[Array, " length"]
     log_q: Float[Array, ""]
     log_q_tree: Float[Array, ""]
+    log_q_choices: Float[Array, ""]
     log_weight: Float[Array, ""]
 
 
@@ -141,7 +143,8 @@ def write(
     is_whole = end.state.traversal.is_complete
     log_q_tree = jnp.where(is_whole, steps.log_q_token.sum(), -jnp.inf)
     log_q = log_q_tree + steps.log_q_constant.sum()
-    return Sample(tokens, constants, log_q, log_q_tree, jnp.zeros_like(log_q)), steps
+    nothing = jnp.zeros_like(log_q)
+    return Sample(tokens, constants, log_q, log_q_tree, nothing, nothing), steps
 
 
 def log_densities(
@@ -164,7 +167,7 @@ def _write_one(
     for_token, for_constant = entry
     state, traversal = carry.state, carry.state.traversal
     weights = _log_weights(policy, writer, carry)
-    seen = observe(state, carry.constants, writer.constant_id, weights)
+    seen = observe(state, carry.constants, writer.constant_id)
     memory, outputs = policy(carry.memory, seen)
     is_over = traversal.is_complete
     # Once the tree is complete the mask allows nothing; a softmax over nothing would be NaN.

@@ -19,7 +19,7 @@ _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)
 
 
 class Visited(eqx.Module):
-    """Empty places have a log joint of -inf."""
+    """The best first; empty places, last, have a log joint of -inf."""
 
     tokens: Int[Array, "size length"]
     constants: Float[Array, "size length"]
@@ -73,7 +73,9 @@ def replayed(
     points = (jnp.arange(num_samples, dtype=shares.dtype) + start) / num_samples
     cumulative = jnp.cumsum(shares)
     found = jnp.searchsorted(cumulative, points * cumulative[-1], side="right")
-    return jnp.minimum(found, shares.shape[0] - 1).astype(jnp.int32)
+    # Rounding can put the last point past the end, where the places may be empty.
+    num_kept = (visited.log_joint > -jnp.inf).sum(dtype=jnp.int32)
+    return jnp.minimum(found.astype(jnp.int32), num_kept - 1)
 
 
 def _hash(

@@ -1,0 +1,220 @@
+"""What is past the paper's wall: recipes, objectives and policies against the exact posterior.
+
+    python benchmarks/beyond.py scaling --recipes default,ppo --sizes 8,12 --seeds 5
+    python benchmarks/beyond.py ladder --sizes 12,20
+    python benchmarks/beyond.py constants --sizes 3,5,7
+    python benchmarks/beyond.py variables
+    python benchmarks/beyond.py largest
+    python benchmarks/beyond.py seconds
+    python benchmarks/beyond.py figures
+    python benchmarks/beyond.py tables
+
+The first six measure, and put what they find into docs/beyond.json, one row a measurement, in the
+place of an earlier row of the same; the last two make docs/scaling.png, docs/seconds.png and the
+tables of docs/beyond.md of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import beyond_shown
+from benchmarks.study import (
+    constants_problem,
+    kl_of,
+    measure,
+    policy_of,
+    scaling_problem,
+    started,
+    truth_of,
+    variables_problem,
+)
+from dvisr.constants import MixtureHead, NormalHead
+from dvisr.exact import Problem
+from dvisr.objective import LeaveOneOut, Reinforce
+from dvisr.optim import Adam, CosineDecay
+from dvisr.policy import PaperInputs, PlaceInputs
+from dvisr.recipes import DEFAULT, PAPER, RECIPES, GRUSpec, Recipe, find_recipe
+from dvisr.sampling import ExploringDraws, StratifiedDraws
+from dvisr.training import train
+
+SCALING_RECIPES = [name for name in RECIPES if not name.startswith("paper-") and name != "in-order"]
+LARGEST = 25
+LARGEST_BUDGET = (6000, 4000)  # steps, samples
+
+
+def ladder() -> dict[str, Recipe]:
+    """From the published recipe to the default, one change at a time."""
+    paper, default = PAPER["scaling"], DEFAULT["scaling"]
+    num_steps, num_samples = paper.num_steps, paper.objective.num_samples
+    plain = Reinforce(num_samples, LeaveOneOut(), StratifiedDraws())
+
+    def rung(policy: GRUSpec, optimiser: Adam, learning_rate: float) -> Recipe:
+        schedule = CosineDecay(learning_rate, num_steps)
+        return Recipe(num_steps, policy, plain, optimiser, schedule)
+
+    usual = Adam(0.9, 0.999)
+    return {
+        "paper": paper,
+        "+ Adam, cosine decay, rate 0.01": rung(GRUSpec(64, inputs=PaperInputs), usual, 1e-2),
+        "+ sees its place": rung(GRUSpec(64, inputs=PlaceInputs), usual, 1e-2),
+        "+ 128 hidden units": rung(GRUSpec(128, inputs=PlaceInputs), usual, 1e-2),
+        "+ decays 0.95, 0.95": rung(GRUSpec(128, inputs=PlaceInputs), Adam(), 1e-2),
+        "+ rate 0.02": rung(GRUSpec(128, inputs=PlaceInputs), Adam(), 2e-2),
+        "+ replay (default)": default,
+    }
+
+
+def constants_recipes() -> dict[str, Recipe]:
+    """All with the same budget of samples and steps."""
+    default = DEFAULT["constants"]
+    assert isinstance(default.policy, GRUSpec)
+    hidden = default.policy.hidden_size
+    num_samples = default.objective.num_samples
+
+    def trained_as_default(policy: GRUSpec, in_order: bool) -> Recipe:
+        # A constant drawn in order can't be replayed tree by tree, nor differentiated.
+        draws = ExploringDraws(0.05) if in_order else StratifiedDraws(0.05)
+        objective = Reinforce(num_samples, LeaveOneOut(), draws)
+        return dataclasses.replace(default, policy=policy, objective=objective)
+
+    def policy(skeleton_first: bool, head: Any) -> GRUSpec:
+        return GRUSpec(hidden, 1, PlaceInputs, skeleton_first, head)
+
+    mixture = MixtureHead(16, 3.0)
+    return {
+        "paper": PAPER["constants"],
+        "in order, Normal": trained_as_default(policy(False, NormalHead()), True),
+        "in order, mixture": trained_as_default(policy(False, mixture), True),
+        "skeleton first, Normal (default)": trained_as_default(policy(True, NormalHead()), False),
+        "skeleton first, mixture": trained_as_default(policy(True, mixture), False),
+    }
+
+
+def record(path: Path, group: str, name: str, x: float, found: dict[str, Any]) -> None:
+    rows = json.loads(path.read_text()) if path.exists() else []
+    key = {"group": group, "name": name, "x": x}
+    rows = [row for row in rows if {k: row[k] for k in key} != key]
+    rows.append({**key, **found, "device": jax.devices()[0].device_kind})
+    rows.sort(key=lambda row: (row["group"], row["name"], row["x"]))
+    path.write_text("[\n" + ",\n".join(json.dumps(_plain(row)) for row in rows) + "\n]\n")
+
+
+def _plain(value: Any) -> Any:
+    """Infinity, which JSON has no word for, as a string that `float` reads."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def run_all(
+    path: Path,
+    group: str,
+    recipes: dict[str, Recipe],
+    sizes: Iterable[int],
+    problem: Callable[[int], Problem],
+    num_seeds: int,
+) -> None:
+    for size in sizes:
+        truth = truth_of(problem(size))
+        for name, recipe in recipes.items():
+            found = measure(truth, recipe, num_seeds)
+            budget = {"steps": recipe.num_steps, "samples": recipe.objective.num_samples}
+            row = {**dataclasses.asdict(found), **budget}
+            record(path, group, name, size, row)
+            print(
+                f"{group} {size} {name}: median {found.median:.3g}, worst {found.worst:.3g} "
+                f"({found.method}), {found.seconds:.0f} s",
+                flush=True,
+            )
+
+
+def seconds(path: Path, names: list[str], size: int) -> None:
+    """KL after so many seconds of training, compiling included; looking does not count."""
+    truth = truth_of(scaling_problem(size))
+    for name in names:
+        recipe = find_recipe(name, "scaling")
+        began, aside = time.perf_counter(), 0.0
+        made, states = started(truth.problem, recipe, 1, np.float32)
+        curve, due = [], 0.0
+        for chunk in train(made, states, recipe.num_steps, chunk_seconds=0.5):
+            now = time.perf_counter() - began - aside
+            if now >= due or chunk.num_done == recipe.num_steps:
+                kl = kl_of(truth, recipe, policy_of(chunk.states, 0)).value
+                curve.append([round(now, 2), chunk.num_done, kl])
+                due = 1.3 * now
+                aside = time.perf_counter() - began - now
+        record(path, "seconds", name, size, {"curve": curve})
+        print(name, curve[-1], flush=True)
+
+
+def quick(path: Path, size: int, num_steps: int) -> None:
+    """How soon a training of few steps is below the authors' last KL, compiling included."""
+    recipe = find_recipe("default", "scaling")
+    recipe = recipe.with_budget(num_steps, recipe.objective.num_samples)
+    found = measure(truth_of(scaling_problem(size)), recipe, 1)
+    record(path, "quick", "default", size, {**dataclasses.asdict(found), "steps": num_steps})
+    print(f"KL {found.median:.3g} after {found.seconds:.1f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    choices = [
+        "scaling", "ladder", "constants", "variables", "largest", "seconds", "quick", "figures",
+        "tables",
+    ]  # fmt: skip
+    parser.add_argument("what", choices=choices)
+    parser.add_argument("--recipes", default=None, help="names with commas between; else all")
+    parser.add_argument("--sizes", default=None, help="numbers with commas between")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=80, help="of `quick`")
+    parser.add_argument("--results", type=Path, default=Path("docs/beyond.json"))
+    arguments = parser.parse_args()
+    path, seeds = arguments.results, arguments.seeds
+    names = arguments.recipes.split(",") if arguments.recipes else None
+    sizes = [int(size) for size in arguments.sizes.split(",")] if arguments.sizes else None
+
+    def chosen(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
+        return {name: recipes[name] for name in names} if names else recipes
+
+    match arguments.what:
+        case "scaling":
+            recipes = chosen({name: find_recipe(name, "scaling") for name in SCALING_RECIPES})
+            run_all(path, "scaling", recipes, sizes or [8, 12, 16, 20], scaling_problem, seeds)
+        case "ladder":
+            run_all(path, "ladder", chosen(ladder()), sizes or [12, 20], scaling_problem, seeds)
+        case "constants":
+            recipes = chosen(constants_recipes())
+            run_all(path, "constants", recipes, sizes or [3, 5, 7], constants_problem, seeds)
+        case "variables":
+            recipes = chosen({name: find_recipe(name, "scaling") for name in ("paper", "default")})
+            run_all(path, "variables", recipes, sizes or [1, 2, 5, 10], variables_problem, seeds)
+        case "largest":
+            recipe = find_recipe("default", "scaling").with_budget(*LARGEST_BUDGET)
+            run_all(path, "largest", {"default": recipe}, [LARGEST], scaling_problem, 1)
+        case "seconds":
+            seconds(path, names or ["paper", "default"], sizes[0] if sizes else 12)
+        case "quick":
+            quick(path, sizes[0] if sizes else 12, arguments.steps)
+        case "figures":
+            beyond_shown.figures(json.loads(path.read_text()), path.parent)
+        case "tables":
+            print(beyond_shown.tables(json.loads(path.read_text())))
+
+
+if __name__ == "__main__":
+    main()
