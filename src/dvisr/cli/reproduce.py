@@ -93,7 +93,9 @@ def reproduce(
 
     Recipes: paper has the paper's hyperparameters, with stratified draws in the scaling
     experiments and exploring ones where there are constants; paper-literal draws as the authors'
-    code does; paper-ewma has the baseline that the paper's text names.
+    code does; paper-ewma has the baseline that the paper's text names. default is ours: a policy
+    that sees its place, Adam with cosine decay, trajectory balance with replay. The others are
+    default with one thing changed: a deeper network, a transformer, another objective.
     """
     if sizes is not None and group not in ("scaling", "all"):
         raise click.BadParameter(f"--sizes is for the scaling experiments, not for {group}")
