@@ -239,7 +239,8 @@ PAPER_LITERAL = {
     kind: _with_objective(recipe, draws=IndependentDraws()) for kind, recipe in PAPER.items()
 }
 
-# Ours, with the paper's budget of steps and samples. docs/beyond.md has what each part buys.
+# Ours, with the paper's budget of steps and samples. What each part buys is measured by
+# benchmarks/beyond.py.
 _LEARNING_RATE = 2e-2
 
 

@@ -87,6 +87,8 @@ def test_a_mixture_is_the_sum_of_scipys() -> None:
     np.testing.assert_allclose(np.exp(found), density, rtol=1e-12)
     with pytest.raises(ValueError, match="at least 2"):
         MixtureHead(1)
+    with pytest.raises(ValueError, match="above 0"):
+        MixtureHead(4, 0.0)
 
 
 def test_a_normal_draw_moves_as_mean_plus_std_times_noise() -> None:

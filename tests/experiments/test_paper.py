@@ -15,6 +15,7 @@ from dvisr.experiments.hyperparameters import HYPERPARAMETERS
 from dvisr.experiments.paper import scaling, tabled
 from dvisr.experiments.results import Result, load_result, save_result
 from dvisr.experiments.running import run
+from dvisr.experiments.writing import _hyperparameters
 from dvisr.objective import EWMA, BatchMean, Reinforce
 from dvisr.optim import ReduceOnPlateau, RMSprop
 from dvisr.recipes import PAPER, PAPER_EWMA, PAPER_LITERAL, GRUSpec, Recipe
@@ -239,3 +240,11 @@ def test_a_result_survives_its_file(tmp_path: Path) -> None:
 def test_kl_from_elbo_is_the_figure_of_the_paper() -> None:
     terms = np.array([-10.0, -11.0, -12.0])
     assert kl_from_elbo(terms, -10.5).value == pytest.approx(0.5)
+
+
+def test_the_page_shows_the_paper_s_table_only_for_the_paper_s_recipes() -> None:
+    ours = {"recipe": "default", "num_steps": "2000", "optimiser": "Adam(<0.95>)"}
+    page = _hyperparameters("scaling", ours)
+    assert "Adam(&lt;0.95&gt;)" in page
+    assert "RMSprop" not in page
+    assert "RMSprop" in _hyperparameters("scaling", {"recipe": "paper-ewma"})

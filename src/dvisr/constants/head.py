@@ -103,6 +103,8 @@ class MixtureHead(AbstractConstantHead):
     def __check_init__(self) -> None:
         if self.num_components < 2:
             raise ValueError(f"a mixture needs at least 2 components, not {self.num_components}")
+        if not self.spread > 0.0:
+            raise ValueError(f"the spread of a mixture must be above 0, not {self.spread}")
 
     @property
     def num_outputs(self) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -52,7 +53,7 @@ def write_pages(found: Sequence[Reproduction], out: Path) -> Path:
             parts += _wide(by_experiment.get("scaling", []))
         for one in of_kind if kind != "scaling" else ():
             parts += [_tabled(one), *map(_figure, by_experiment.get(one.experiment.name, []))]
-        parts.append(_hyperparameters(kind))
+        parts.append(_hyperparameters(kind, of_kind[0].result.settings))
     parts.append(_machine())
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -148,7 +149,13 @@ def _scaling_table(found: Sequence[Reproduction]) -> str:
     return note + _table(heads, rows)
 
 
-def _hyperparameters(kind: str) -> str:
+def _hyperparameters(kind: str, settings: Mapping[str, Any]) -> str:
+    """The paper's table, for a recipe that follows it; else what the recipe is made of."""
+    if not str(settings["recipe"]).startswith("paper"):
+        names = ("num_steps", "policy", "objective", "optimiser", "schedule", "from_prior")
+        parts = [[name, str(settings[name])] for name in names if name in settings]
+        table = _table(["part", "what it is"], parts)
+        return f"<details><summary>The recipe</summary>{table}</details>"
     rows = [[name, f"{value:g}" if isinstance(value, float) else str(value)]
             for name, value in HYPERPARAMETERS[kind].items()]  # fmt: skip
     note = (
