@@ -101,11 +101,13 @@ def truth_of(problem: Problem) -> Truth:
     return Truth(problem, exact.log_evidence, exact.num_allowed, trees, log_posterior)
 
 
-def measure(truth: Truth, recipe: Recipe, num_seeds: int, dtype: Any = np.float32) -> Measured:
-    """Seeds run side by side, from seed 0."""
+def measure(
+    truth: Truth, recipe: Recipe, num_seeds: int, dtype: Any = np.float32, first_seed: int = 0
+) -> Measured:
+    """Seeds run side by side."""
     began = time.perf_counter()
     with jax.enable_x64(dtype == np.float64):
-        states = jax.block_until_ready(trained(truth.problem, recipe, num_seeds, dtype))
+        states = jax.block_until_ready(trained(truth.problem, recipe, num_seeds, dtype, first_seed))
     seconds = time.perf_counter() - began
     found = [kl_of(truth, recipe, policy_of(states, run)) for run in range(num_seeds)]
     return Measured(
@@ -117,13 +119,17 @@ def measure(truth: Truth, recipe: Recipe, num_seeds: int, dtype: Any = np.float3
     )
 
 
-def started(problem: Problem, recipe: Recipe, num_runs: int, dtype: Any) -> tuple[Any, TrainState]:
+def started(
+    problem: Problem, recipe: Recipe, num_runs: int, dtype: Any, seed: int = 0
+) -> tuple[Any, TrainState]:
     made = recipe.training(problem.grammar, target_of(problem, dtype))
-    return made, recipe.start(made, problem.grammar, dtype, seed=0, num_runs=num_runs)
+    return made, recipe.start(made, problem.grammar, dtype, seed=seed, num_runs=num_runs)
 
 
-def trained(problem: Problem, recipe: Recipe, num_runs: int, dtype: Any) -> TrainState:
-    made, states = started(problem, recipe, num_runs, dtype)
+def trained(
+    problem: Problem, recipe: Recipe, num_runs: int, dtype: Any, seed: int = 0
+) -> TrainState:
+    made, states = started(problem, recipe, num_runs, dtype, seed)
     for chunk in train(made, states, recipe.num_steps):
         states = chunk.states
     return states

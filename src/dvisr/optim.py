@@ -9,6 +9,7 @@ new rate to the very step that triggered it (PyTorch's: to the next), and it has
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -35,6 +36,10 @@ class AbstractSchedule(eqx.Module):
 
     @abc.abstractmethod
     def learning_rate(self, state: Any) -> Float[Array, ""]: ...
+
+    def with_steps(self, num_steps: int) -> AbstractSchedule:
+        """The same for a training of so many steps."""
+        return self
 
     @abc.abstractmethod
     def __call__(self, state: Any, metric: Float[Array, ""]) -> Any:
@@ -170,6 +175,9 @@ class CosineDecay(AbstractSchedule):
                 "a cosine decay needs a learning rate above 0 and at least 1 step, not "
                 f"{self.first_rate} and {self.num_steps}"
             )
+
+    def with_steps(self, num_steps: int) -> AbstractSchedule:
+        return dataclasses.replace(self, num_steps=num_steps)
 
     def start(self, dtype: Any) -> Float[Array, ""]:
         return jnp.zeros((), dtype=dtype)

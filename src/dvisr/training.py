@@ -123,8 +123,8 @@ def advance(
         after, info = each(lambda state: step(training, state), states)
         return after, info
 
-    shapes = jax.eval_shape(step_all, states)[1]
-    empty = jax.tree.map(lambda s: jnp.zeros((LONGEST_CHUNK, *s.shape), dtype=s.dtype), shapes)
+    num_runs, dtype = states.step.shape[0], states.policy.dtype
+    empty = TrainInfo(*[jnp.zeros((LONGEST_CHUNK, num_runs), dtype=dtype) for _ in range(4)])
 
     def body(carry: tuple[Array, TrainState, TrainInfo]) -> tuple[Array, TrainState, TrainInfo]:
         done, states, reports = carry

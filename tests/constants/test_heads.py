@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
+from dvisr.constants import AbstractConstantHead, AffineHead, MixtureHead, NormalHead
 from dvisr.constraints import Grammar
 from dvisr.library import Library
 from dvisr.policy import GRUPolicy
@@ -48,7 +48,7 @@ class StudentTHead(AbstractConstantHead):
         return jax.nn.softplus(outputs[1])
 
 
-HEADS = [NormalHead(), StudentTHead(), MixtureHead(3, 0.7)]
+HEADS = [NormalHead(), StudentTHead(), MixtureHead(3, 0.7), AffineHead(MixtureHead(2, 0.7))]
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
@@ -89,6 +89,16 @@ def test_a_mixture_is_the_sum_of_scipys() -> None:
         MixtureHead(1)
     with pytest.raises(ValueError, match="above 0"):
         MixtureHead(4, 0.0)
+
+
+def test_an_affine_head_stretches_and_shifts() -> None:
+    outputs, values = jnp.asarray([0.7, -1.2, 2.5, -0.4]), np.linspace(-3, 3, 7)
+    head = AffineHead(NormalHead())
+    moved = stats.norm(2.5 + np.exp(-0.4) * 0.7, np.exp(-0.4) * np.log1p(np.exp(-1.2)))
+    found = jax.vmap(lambda v: head.log_prob(outputs, v))(jnp.asarray(values))
+    np.testing.assert_allclose(found, moved.logpdf(values), rtol=1e-13)
+    assert head.centre(outputs) == pytest.approx(moved.mean(), rel=1e-14)
+    assert head.scale(outputs) == pytest.approx(moved.std(), rel=1e-14)
 
 
 def test_a_normal_draw_moves_as_mean_plus_std_times_noise() -> None:

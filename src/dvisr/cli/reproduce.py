@@ -67,6 +67,8 @@ def _sizes(_: Any, __: Any, value: str | None) -> tuple[int, ...] | None:
     type=click.IntRange(min=1),
     help="Runs of each experiment; by default the paper's: 10, and 1 for scaling.",
 )
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of a run, else the paper's.")
+@click.option("--samples", type=click.IntRange(min=2), help="Samples a step, else the paper's.")
 @click.option("--sizes", callback=_sizes, help="Sizes of the scaling experiments: 1-12, or 7.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**31 - 1))
 @click.option(
@@ -81,6 +83,8 @@ def reproduce(
     group: str,
     recipe: str,
     runs: int | None,
+    steps: int | None,
+    samples: int | None,
     sizes: tuple[int, ...] | None,
     seed: int,
     out: Path | None,
@@ -94,8 +98,9 @@ def reproduce(
     Recipes: paper has the paper's hyperparameters, with stratified draws in the scaling
     experiments and exploring ones where there are constants; paper-literal draws as the authors'
     code does; paper-ewma has the baseline that the paper's text names. default is ours: a policy
-    that sees its place, Adam with cosine decay, trajectory balance with replay. The others are
-    default with one thing changed: a deeper network, a transformer, another objective.
+    that sees its place, Adam with cosine decay, trajectory balance with replay, and a network that
+    depends on the budget of steps and samples. shallow is default with one layer; the others are
+    shallow with one thing changed: a transformer, another objective.
     """
     if sizes is not None and group not in ("scaling", "all"):
         raise click.BadParameter(f"--sizes is for the scaling experiments, not for {group}")
@@ -117,6 +122,8 @@ def reproduce(
                 chosen,
                 recipe,
                 seed,
+                num_steps=steps,
+                num_samples=samples,
                 out=out,
                 on_progress=progress.report,
                 on_result=on_result,

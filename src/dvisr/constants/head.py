@@ -170,6 +170,45 @@ class MixtureHead(AbstractConstantHead):
         return jnp.sqrt((jnp.exp(log_weights) * squares).sum())
 
 
+class AffineHead(AbstractConstantHead):
+    """Another head's distribution, stretched and then shifted by two more outputs, the last ones:
+    how far, and the logarithm of how much it is stretched."""
+
+    inner: AbstractConstantHead
+
+    @property
+    def num_outputs(self) -> int:
+        return self.inner.num_outputs + 2
+
+    @property
+    def grid(self) -> tuple[float, ...]:
+        return self.inner.grid
+
+    def log_prob(
+        self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        shift, log_stretch = outputs[-2], outputs[-1]
+        inner = (value - shift) * jnp.exp(-log_stretch)
+        return self.inner.log_prob(outputs[:-2], inner) - log_stretch
+
+    def sample(self, outputs: Float[Array, " outputs"], *, key: PRNGKeyArray) -> Float[Array, ""]:
+        return outputs[-2] + jnp.exp(outputs[-1]) * self.inner.sample(outputs[:-2], key=key)
+
+    def path(
+        self, outputs: Float[Array, " outputs"], value: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        stretch = jnp.exp(outputs[-1])
+        inner = jax.lax.stop_gradient((value - outputs[-2]) / stretch)
+        moved, choice = self.inner.path(outputs[:-2], inner)
+        return outputs[-2] + stretch * moved, choice
+
+    def centre(self, outputs: Float[Array, " outputs"]) -> Float[Array, ""]:
+        return outputs[-2] + jnp.exp(outputs[-1]) * self.inner.centre(outputs[:-2])
+
+    def scale(self, outputs: Float[Array, " outputs"]) -> Float[Array, ""]:
+        return jnp.exp(outputs[-1]) * self.inner.scale(outputs[:-2])
+
+
 def _shifted(
     mean: Float[Array, "*parts"], std: Float[Array, "*parts"], value: Float[Array, ""]
 ) -> Float[Array, "*parts"]:

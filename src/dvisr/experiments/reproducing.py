@@ -32,18 +32,21 @@ def reproduce(
     recipe_name: str,
     seed: int,
     *,
+    num_steps: int | None = None,
+    num_samples: int | None = None,
     out: Path | None = None,
     on_progress: Callable[[str, float], None] = lambda name, fraction: None,
     on_result: Callable[[Reproduction], None] = lambda reproduction: None,
     on_note: Callable[[str], None] = lambda text: None,
 ) -> list[Reproduction]:
     """Run experiments one after the other. With `out`, finished ones are kept there and found
-    again, and an unfinished one goes on where it was interrupted.
+    again, and an unfinished one goes on where it was interrupted. Steps and samples a step are the
+    paper's where they are not given.
 
     `on_progress` is told the experiment's name and the fraction of all the work that is done,
     `on_note` what was found in `out`.
     """
-    recipes = [find_recipe(recipe_name, experiment.kind) for experiment in chosen]
+    recipes = [find_recipe(recipe_name, e.kind, num_steps, num_samples) for e in chosen]
     work = [_work(e, recipe) for e, recipe in zip(chosen, recipes, strict=True)]
     if out is not None:
         _make_folder(out)
@@ -56,6 +59,7 @@ def reproduce(
 
         report(0.0)
         settings = _settings(experiment, recipe_name, recipe, seed)
+        settings["budget"] = [num_steps, num_samples]  # null where it is the paper's
         result = _kept(out, experiment, settings, on_note)
         if result is None:
             result = run(
@@ -84,7 +88,7 @@ def _settings(
     experiment: Experiment, recipe_name: str, recipe: Recipe, seed: int
 ) -> dict[str, Any]:
     """All that a result depends on, as JSON has it."""
-    parts = {f.name: repr(getattr(recipe, f.name)) for f in dataclasses.fields(recipe)}
+    parts = {f.name: _described(getattr(recipe, f.name)) for f in dataclasses.fields(recipe)}
     return {
         "version": version("dvisr"),
         "experiment": experiment.name,
@@ -94,6 +98,16 @@ def _settings(
         "recipe": recipe_name,
         **parts,
     }
+
+
+def _described(part: Any) -> str:
+    """As it would be written, with all of its settings, those that have a default included."""
+    if not dataclasses.is_dataclass(part):
+        return part.__name__ if isinstance(part, type) else repr(part)
+    if isinstance(part, type):
+        return part.__name__
+    settings = [f"{f.name}={_described(getattr(part, f.name))}" for f in dataclasses.fields(part)]
+    return f"{type(part).__name__}({', '.join(settings)})"
 
 
 def _kept(
@@ -127,7 +141,7 @@ def everything_in(out: Path, found: Sequence[Reproduction]) -> list[Reproduction
     about a part of the experiments must not replace one about all."""
     if not found:
         return []
-    same = ("recipe", "seed", "version")
+    same = ("recipe", "seed", "version", "budget")
     wanted = {key: found[0].result.settings[key] for key in same}
     by_name = {one.experiment.name: one for one in found}
     for experiment in experiments("all", tuple(range(1, LARGEST_SIZE + 1))):

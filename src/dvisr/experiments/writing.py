@@ -151,7 +151,8 @@ def _scaling_table(found: Sequence[Reproduction]) -> str:
 
 def _hyperparameters(kind: str, settings: Mapping[str, Any]) -> str:
     """The paper's table, for a recipe that follows it; else what the recipe is made of."""
-    if not str(settings["recipe"]).startswith("paper"):
+    is_papers = settings["budget"] == [None, None]
+    if not (str(settings["recipe"]).startswith("paper") and is_papers):
         names = ("num_steps", "policy", "objective", "optimiser", "schedule", "from_prior")
         parts = [[name, str(settings[name])] for name in names if name in settings]
         table = _table(["part", "what it is"], parts)

@@ -15,6 +15,7 @@ from dvisr.objective.baselines import (
     NoBaseline,
 )
 from dvisr.objective.clipped import PPO, grpo
+from dvisr.objective.refilled import Refilled
 from dvisr.objective.reinforce import Reinforce
 from dvisr.objective.replay import ReinforceWithReplay, TrajectoryBalance
 from dvisr.objective.risk import RiskSeeking
@@ -28,6 +29,7 @@ __all__ = [
     "BatchMean",
     "LeaveOneOut",
     "NoBaseline",
+    "Refilled",
     "Reinforce",
     "ReinforceWithReplay",
     "RiskSeeking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -28,6 +29,14 @@ class AbstractObjective(eqx.Module):
     """Draws a batch and says which way is down. Its state is explicit."""
 
     num_samples: eqx.AbstractVar[int]  # a step: how often the target is asked
+
+    def with_budget(self, num_steps: int, num_samples: int) -> AbstractObjective:
+        """The same for so many steps of so many samples."""
+        return dataclasses.replace(self, num_samples=num_samples)
+
+    def within(self, num_trees: int | None) -> AbstractObjective:
+        """The same where there are so many trees and no more; None: no end of them."""
+        return self
 
     @abc.abstractmethod
     def start(self, policy: AbstractPolicy, writer: Writer) -> Any:

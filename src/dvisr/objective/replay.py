@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from dvisr.objective.base import (
     AbstractObjective,
@@ -21,12 +23,54 @@ from dvisr.search import Visited, replayed, visit
 from dvisr.target import Target
 
 
+class _Replaying(AbstractObjective):
+    """Fresh draws go into the visited set; others are taken out of it."""
+
+    num_replayed: eqx.AbstractVar[int]
+    memory: eqx.AbstractVar[int]
+    temperature: eqx.AbstractVar[float]
+    draws: eqx.AbstractVar[AbstractDraws]
+
+    def with_budget(self, num_steps: int, num_samples: int) -> AbstractObjective:
+        """As many are replayed as before for each fresh one, out of a memory as large for it."""
+
+        def scaled(number: int) -> int:
+            return -(-number * num_samples // self.num_samples)
+
+        return dataclasses.replace(
+            self,
+            num_samples=num_samples,
+            num_replayed=scaled(self.num_replayed),
+            memory=scaled(self.memory),
+        )
+
+    def within(self, num_trees: int | None) -> AbstractObjective:
+        if num_trees is None:
+            return self
+        return dataclasses.replace(self, memory=min(self.memory, num_trees))
+
+    def _fresh(
+        self, policy: AbstractPolicy, writer: Writer, target: Target, key: PRNGKeyArray
+    ) -> Weighed:
+        return weigh(policy, target, self.draws(policy, writer, self.num_samples, key=key))
+
+    def _replayed(
+        self, policy: AbstractPolicy, writer: Writer, visited: Visited, key: PRNGKeyArray
+    ) -> tuple[Float[Array, " samples"], Float[Array, " samples"]]:
+        """log q and log joint of visited trees."""
+        rows = replayed(visited, self.num_replayed, key=key, temperature=self.temperature)
+        log_q = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(
+            visited.tokens[rows], visited.constants[rows]
+        )
+        return log_q, visited.log_joint[rows]
+
+
 class BalanceState(eqx.Module):
     log_evidence: Float[Array, ""]  # as learnt; NaN before the first batch
     visited: Visited
 
 
-class TrajectoryBalance(AbstractObjective):
+class TrajectoryBalance(_Replaying):
     """Malkin et al. (2022): the square of log Z + log q - log joint, at fresh draws and at trees
     replayed from the visited set. It is zero everywhere if and only if q is the posterior and log Z
     the log evidence, so what it is asked for need not be drawn from q.
@@ -70,20 +114,15 @@ class TrajectoryBalance(AbstractObjective):
         draw_key, replay_key = jax.random.split(key)
 
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[BalanceState, StepInfo]]:
-            batch = weigh(
-                policy, target, self.draws(policy, writer, self.num_samples, key=draw_key)
-            )
+            batch = self._fresh(policy, writer, target, draw_key)
             info = batch.info
             was = jnp.where(jnp.isnan(state.log_evidence), info.elbo, state.log_evidence)
             value = batch.surrogate(was).sum()
             visited = state.visited
             if self.num_replayed:
                 visited = _remembered(visited, batch)
-                rows = replayed(
-                    visited, self.num_replayed, key=replay_key, temperature=self.temperature
-                )
-                log_q = _log_q(policy, writer, visited, rows)
-                old_terms = visited.log_joint[rows] - jax.lax.stop_gradient(log_q)
+                log_q, log_joint = self._replayed(policy, writer, visited, replay_key)
+                old_terms = log_joint - jax.lax.stop_gradient(log_q)
                 value = value + ((old_terms - was) * log_q).sum()
             moved = was + self.rate * (info.elbo - was)
             after = BalanceState(moved, visited)
@@ -93,7 +132,7 @@ class TrajectoryBalance(AbstractObjective):
         return gradient, after, info
 
 
-class ReinforceWithReplay(AbstractObjective):
+class ReinforceWithReplay(_Replaying):
     """The ELBO by REINFORCE (leave-one-out), and besides it, with a weight, the cross-entropy of q
     to the posterior over the visited set: a forward KL, which punishes q for what it has lost,
     where the ELBO is blind to it.
@@ -107,6 +146,7 @@ class ReinforceWithReplay(AbstractObjective):
     weight: float = eqx.field(static=True, default=0.1)
     memory: int = eqx.field(static=True, default=2048)
     draws: AbstractDraws = IndependentDraws()
+    temperature: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
         check_num_samples(self.num_samples, 2)
@@ -136,14 +176,12 @@ class ReinforceWithReplay(AbstractObjective):
         draw_key, replay_key = jax.random.split(key)
 
         def loss(policy: AbstractPolicy) -> tuple[Array, tuple[Visited, StepInfo]]:
-            batch = weigh(
-                policy, target, self.draws(policy, writer, self.num_samples, key=draw_key)
-            )
+            batch = self._fresh(policy, writer, target, draw_key)
             baseline, _ = LeaveOneOut()(None, batch.terms, batch.weights)
             value = batch.surrogate(baseline).mean()
             visited = _remembered(state, batch)
-            rows = replayed(visited, self.num_replayed, key=replay_key)
-            value = value + self.weight * _log_q(policy, writer, visited, rows).mean()
+            log_q, _ = self._replayed(policy, writer, visited, replay_key)
+            value = value + self.weight * log_q.mean()
             return -value, (visited, batch.info)
 
         gradient, (after, info) = jax.grad(loss, has_aux=True)(policy)
@@ -153,16 +191,3 @@ class ReinforceWithReplay(AbstractObjective):
 def _remembered(visited: Visited, batch: Weighed) -> Visited:
     samples = batch.samples
     return visit(visited, samples.tokens, samples.constants, batch.terms + samples.log_q)
-
-
-def _log_q(
-    policy: AbstractPolicy, writer: Writer, visited: Visited, rows: Int[Array, " samples"]
-) -> Float[Array, " samples"]:
-    return _log_probs(policy, writer, visited.tokens[rows], visited.constants[rows])
-
-
-def _log_probs(
-    policy: AbstractPolicy, writer: Writer, tokens: Array, constants: Array
-) -> Float[Array, " samples"]:
-    found: Array = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(tokens, constants)
-    return found

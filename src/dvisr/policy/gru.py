@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from dvisr.constants import AbstractConstantHead, NormalHead
+from dvisr.constants import AbstractConstantHead
 from dvisr.constraints import Grammar
 from dvisr.policy.base import AbstractPolicy, Observation, Outputs
 from dvisr.policy.cell import GRUCell
 from dvisr.policy.encoding import AbstractEncoder, PaperInputs
-from dvisr.policy.filling import Filler
+from dvisr.policy.filling import Filler, for_constants
 
 
 class GRUPolicy(AbstractPolicy):
@@ -49,11 +49,12 @@ class GRUPolicy(AbstractPolicy):
                 f"a GRU needs at least 1 layer of at least 1 hidden unit, not {num_layers} of "
                 f"{hidden_size}"
             )
-        library = grammar.library
-        head = NormalHead() if head is None else head
         encoder = PaperInputs.create(grammar) if encoder is None else encoder
         cell_key, token_key, constant_key = jax.random.split(key, 3)
         keys = [cell_key] if num_layers == 1 else list(jax.random.split(cell_key, num_layers))
+        constants = for_constants(
+            grammar, hidden_size, head, skeleton_first, dtype, key=constant_key
+        )
         sizes = [encoder.num_inputs, *[hidden_size] * (num_layers - 1)]
         return cls(
             cells=tuple(
@@ -61,16 +62,12 @@ class GRUPolicy(AbstractPolicy):
                 for size, k in zip(sizes, keys, strict=True)
             ),
             # Equinox's Linear has PyTorch's default initialisation: uniform in ±1/sqrt(inputs).
-            token_layer=eqx.nn.Linear(hidden_size, len(library), dtype=dtype, key=token_key),
-            constant_layer=eqx.nn.Linear(
-                hidden_size, head.num_outputs, dtype=dtype, key=constant_key
-            )
-            if library.has_constants and not skeleton_first
-            else None,
-            filler=Filler.create(library, hidden_size, head, dtype, key=constant_key)
-            if library.has_constants and skeleton_first
-            else None,
-            head=head,
+            token_layer=eqx.nn.Linear(
+                hidden_size, len(grammar.library), dtype=dtype, key=token_key
+            ),
+            constant_layer=constants.layer,
+            filler=constants.filler,
+            head=constants.head,
             encoder=encoder,
         )
 

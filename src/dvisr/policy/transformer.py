@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from dvisr.constants import AbstractConstantHead, NormalHead
+from dvisr.constants import AbstractConstantHead
 from dvisr.constraints import Grammar
 from dvisr.policy.base import AbstractPolicy, Observation, Outputs
 from dvisr.policy.encoding import AbstractEncoder, PlaceInputs
-from dvisr.policy.filling import Filler
+from dvisr.policy.filling import Filler, for_constants
 
 _EXPANSION = 4  # hidden units of a block's network for each unit of its width
 
@@ -126,10 +126,9 @@ class TransformerPolicy(AbstractPolicy):
         dtype: Any = jnp.float32,
     ) -> TransformerPolicy:
         _check_sizes(width, num_layers, num_heads)
-        library = grammar.library
-        head = NormalHead() if head is None else head
         encoder = PlaceInputs.create(grammar) if encoder is None else encoder
         input_key, position_key, block_key, token_key, constant_key = jax.random.split(key, 5)
+        constants = for_constants(grammar, width, head, skeleton_first, dtype, key=constant_key)
         # As large as if the position were one more one-hot input of the first layer.
         bound = 1.0 / math.sqrt(encoder.num_inputs)
         shape = (grammar.max_tokens, width)
@@ -140,14 +139,10 @@ class TransformerPolicy(AbstractPolicy):
                 Block(width, dtype, key=k) for k in jax.random.split(block_key, num_layers)
             ),
             norm=eqx.nn.LayerNorm(width, dtype=dtype),
-            token_layer=eqx.nn.Linear(width, len(library), dtype=dtype, key=token_key),
-            constant_layer=eqx.nn.Linear(width, head.num_outputs, dtype=dtype, key=constant_key)
-            if library.has_constants and not skeleton_first
-            else None,
-            filler=Filler.create(library, width, head, dtype, key=constant_key)
-            if library.has_constants and skeleton_first
-            else None,
-            head=head,
+            token_layer=eqx.nn.Linear(width, len(grammar.library), dtype=dtype, key=token_key),
+            constant_layer=constants.layer,
+            filler=constants.filler,
+            head=constants.head,
             encoder=encoder,
             num_heads=num_heads,
         )
