@@ -1,17 +1,17 @@
 """What is past the paper's wall: recipes, objectives and policies against the exact posterior.
 
-    python benchmarks/beyond.py scaling --recipes default,ppo --sizes 8,12 --seeds 5
-    python benchmarks/beyond.py ladder --sizes 12,20
-    python benchmarks/beyond.py constants --sizes 3,5,7
-    python benchmarks/beyond.py variables
-    python benchmarks/beyond.py largest
-    python benchmarks/beyond.py seconds
-    python benchmarks/beyond.py figures
-    python benchmarks/beyond.py tables
+    python -m benchmarks.beyond scaling --recipes default,ppo --sizes 8,12 --seeds 5
+    python -m benchmarks.beyond ladder --sizes 12,20
+    python -m benchmarks.beyond constants --sizes 3,5,7
+    python -m benchmarks.beyond variables
+    python -m benchmarks.beyond largest
+    python -m benchmarks.beyond seconds
+    python -m benchmarks.beyond quick
+    python -m benchmarks.beyond show
 
-The first six measure, and put what they find into docs/beyond.json, one row a measurement, in the
-place of an earlier row of the same; the last two make docs/scaling.png, docs/seconds.png and the
-tables of docs/beyond.md of it.
+All but the last measure, and put what they find into docs/beyond.json, one row a measurement, in
+the place of an earlier row of the same; the last makes docs/scaling.png, docs/seconds.png and the
+tables in docs/beyond.md and in the README of it.
 """
 
 from __future__ import annotations
@@ -148,23 +148,45 @@ def run_all(
             )
 
 
-def seconds(path: Path, names: list[str], size: int) -> None:
-    """KL after so many seconds of training, compiling included; looking does not count."""
+def seconds(path: Path, size: int, limit: float) -> None:
+    """KL after so many seconds of training, compiling included; looking does not count. Each curve
+    is left after `limit` seconds."""
     truth = truth_of(scaling_problem(size))
-    for name in names:
-        recipe = find_recipe(name, "scaling")
+    for name, recipe in {
+        "paper": find_recipe("paper", "scaling"),
+        "default": find_recipe("default", "scaling"),
+        "shallow": find_recipe("shallow", "scaling"),
+        "reinforce": find_recipe("reinforce", "scaling"),
+        "default (300 x 150)": find_recipe("default", "scaling", *QUICK_BUDGET),
+        "default (1000 x 300)": find_recipe("default", "scaling", 1000, 300),
+    }.items():
+        jax.clear_caches()
         began, aside = time.perf_counter(), 0.0
         made, states = started(truth.problem, recipe, 1, np.float32)
         curve, due = [], 0.0
         for chunk in train(made, states, recipe.num_steps, chunk_seconds=0.5):
             now = time.perf_counter() - began - aside
-            if now >= due or chunk.num_done == recipe.num_steps:
+            is_over = now > limit or chunk.num_done == recipe.num_steps
+            if now >= due or is_over:
                 kl = kl_of(truth, recipe, policy_of(chunk.states, 0)).value
                 curve.append([round(now, 2), chunk.num_done, kl])
                 due = 1.3 * now
                 aside = time.perf_counter() - began - now
+            if is_over:
+                break
         record(path, "seconds", name, size, {"curve": curve})
         print(name, curve[-1], flush=True)
+
+
+def show(path: Path) -> None:
+    rows = json.loads(path.read_text())
+    sweep = path.parent / "sweep.json"
+    found = beyond_shown.tables(rows, json.loads(sweep.read_text()) if sweep.exists() else None)
+    page, readme = path.parent / "beyond.md", path.parent.parent / "README.md"
+    page.write_text(beyond_shown.with_tables(page.read_text(), found))
+    in_readme = {name: found[name] for name in beyond_shown.IN_README if name in found}
+    readme.write_text(beyond_shown.with_tables(readme.read_text(), in_readme))
+    beyond_shown.figures(rows, path.parent)
 
 
 def quick(path: Path, size: int, num_seeds: int) -> None:
@@ -188,13 +210,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     choices = [
-        "scaling", "ladder", "constants", "variables", "largest", "seconds", "quick", "figures",
-        "tables",
+        "scaling", "ladder", "constants", "variables", "largest", "seconds", "quick", "show",
     ]  # fmt: skip
     parser.add_argument("what", choices=choices)
     parser.add_argument("--recipes", default=None, help="names with commas between; else all")
     parser.add_argument("--sizes", default=None, help="numbers with commas between")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds a curve of `seconds`")
     parser.add_argument("--results", type=Path, default=Path("docs/beyond.json"))
     arguments = parser.parse_args()
     path, seeds = arguments.results, arguments.seeds
@@ -220,13 +242,11 @@ def main() -> None:
             recipe = find_recipe("default", "scaling", *LARGEST_BUDGET)
             run_all(path, "largest", {"default": recipe}, [LARGEST], scaling_problem, 1)
         case "seconds":
-            seconds(path, names or ["paper", "default"], sizes[0] if sizes else 12)
+            seconds(path, sizes[0] if sizes else 12, arguments.limit)
         case "quick":
             quick(path, sizes[0] if sizes else 12, seeds)
-        case "figures":
-            beyond_shown.figures(json.loads(path.read_text()), path.parent)
-        case "tables":
-            print(beyond_shown.tables(json.loads(path.read_text())))
+        case "show":
+            show(path)
 
 
 if __name__ == "__main__":

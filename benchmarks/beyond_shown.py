@@ -12,15 +12,17 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from benchmarks.sweep import table as sweep_table
 from dvisr.experiments.paper import SCALING_SIZES, scaling
 
 Row = dict[str, Any]
 WANTED = {8: 1e-5, 12: 5e-4, 16: 4e-3, 20: 1e-2}  # median KL at the paper's budget
+IN_README = ("numbers", "quick")
 ORDER = (
     "paper",
     "default",
+    "shallow",
     "reinforce",
-    "deep",
     "transformer",
     "tree-inputs",
     "from-prior",
@@ -97,21 +99,32 @@ def _seconds(rows: Sequence[Row], path: Path) -> None:
     plt.close(figure)
 
 
-def tables(rows: Sequence[Row]) -> str:
-    """All tables, each under a comment that names it and the command that measures it."""
-    parts = [
-        ("numbers", "scaling", _numbers(rows)),
-        ("recipes", "scaling", _by_x(rows, "scaling", "recipe", lambda x: f"size {x}")),
-        ("ladder", "ladder", _by_x(rows, "ladder", "change", lambda x: f"size {x}")),
-        ("constants", "constants", _by_x(rows, "constants", "constants", lambda x: f"size {x}")),
-        ("variables", "variables", _by_x(rows, "variables", "recipe", _variables)),
-        ("largest", "largest", _largest(rows)),
-    ]
-    return "\n".join(
-        f"<!-- table: {name} (python benchmarks/beyond.py {command}) -->\n{table}"
-        for name, command, table in parts
-        if table
-    )
+def tables(rows: Sequence[Row], sweep: dict[str, Any] | None) -> dict[str, str]:
+    """The tables of docs/beyond.md by name. Each stands there between two comments."""
+    found = {
+        "numbers": _numbers(rows),
+        "recipes": _by_x(rows, "scaling", "recipe", lambda x: f"size {x}"),
+        "ladder": _by_x(rows, "ladder", "change", lambda x: f"size {x}"),
+        "constants": _by_x(rows, "constants", "constants", lambda x: f"size {x}"),
+        "variables": _by_x(rows, "variables", "recipe", _variables),
+        "largest": _largest(rows),
+        "quick": _quick(rows),
+        "seconds": _reached(rows),
+    }
+    if sweep is not None:
+        found["sweep"] = sweep_table(sweep) + "\n"
+    return {name: table for name, table in found.items() if table}
+
+
+def with_tables(page: str, tables: dict[str, str]) -> str:
+    """The page with what stands between `<!-- name -->` and `<!-- end -->` replaced."""
+    for name, table in tables.items():
+        start, end = f"<!-- {name} -->\n", "<!-- end -->"
+        if start not in page:
+            raise ValueError(f"the page has no place for the table {name!r}")
+        before, rest = page.split(start, 1)
+        page = before + start + table + end + rest.split(end, 1)[1]
+    return page
 
 
 def _variables(count: int) -> str:
@@ -169,6 +182,38 @@ def _largest(rows: Sequence[Row]) -> str:
         if row["group"] == "largest"
     ]
     heads = ["size", "trees", "steps x samples", "KL", "seconds"]
+    return _table(heads, lines) if lines else ""
+
+
+def _quick(rows: Sequence[Row]) -> str:
+    lines = [
+        [
+            str(row["x"]),
+            f"{row['steps']} x {row['samples']}",
+            str(len(row["kl"])),
+            f"{statistics.median(_kl(row)):.1e}",
+            f"{max(_kl(row)):.1e}",
+            f"{statistics.median(row['times']):.1f}",
+            f"{max(row['times']):.1f}",
+        ]
+        for row in rows
+        if row["group"] == "quick"
+    ]
+    heads = ["size", "steps x samples", "seeds", "KL", "worst", "seconds", "longest"]
+    return _table(heads, lines) if lines else ""
+
+
+def _reached(rows: Sequence[Row]) -> str:
+    """After how many seconds a curve was first below, and where it was when it was left."""
+    marks = [0.081, 0.01, 0.001]
+    lines = []
+    for name in _ordered({row["name"] for row in rows if row["group"] == "seconds"}):
+        (row,) = _of(rows, "seconds", name)
+        times = [next((c[0] for c in row["curve"] if c[2] <= mark), None) for mark in marks]
+        last = row["curve"][-1]
+        cells = ["-" if found is None else f"{found:.0f}" for found in times]
+        lines.append([name, *cells, f"{last[2]:.1e} at {last[0]:.0f} s, step {last[1]}"])
+    heads = ["recipe", *(f"below {mark:g}" for mark in marks), "left at"]
     return _table(heads, lines) if lines else ""
 
 

@@ -1,7 +1,7 @@
 """A small study of the default recipe's hyperparameters, with Optuna (pip install optuna).
 
-    python benchmarks/sweep.py --trials 30
-    python benchmarks/sweep.py --table
+    python -m benchmarks.sweep --trials 30
+    python -m benchmarks.sweep --table
 
 The first measures and puts its trials into docs/sweep.json; the second prints the table of
 docs/beyond.md. Each trial trains at size 12 with a fiftieth of the paper's samples, in a few

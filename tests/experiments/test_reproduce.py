@@ -189,3 +189,22 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     assert "can't write to" in done.stderr
     assert (tmp_path / "out").read_text() == "mine"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_another_budget_is_another_result(tmp_path: Path) -> None:
+    """It is run, kept and shown as what it is, and does not pass for the paper's."""
+    arguments = ("scaling", "--sizes", "2", "--recipe", "paper", "--out", str(tmp_path), "--json")
+    reproduce(*arguments, "--steps", "2", "--samples", "8", code=1)
+    page = (tmp_path / "index.html").read_text()
+    assert "num_samples=8" in page
+    assert "Samples per epoch" not in page
+    again = reproduce(*arguments, "--steps", "2", "--samples", "8", code=1)
+    assert "finished before" in again.stderr
+    other = reproduce(*arguments, "--steps", "3", "--samples", "8", code=1)
+    assert "run again" in other.stderr
+
+
+def test_a_budget_too_small_for_the_recipe_is_refused(tmp_path: Path) -> None:
+    done = reproduce("constants", "--recipe", "default", "--samples", "8", code=2)
+    assert "too few" in done.stderr
+    assert "Traceback" not in done.stderr
