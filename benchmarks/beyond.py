@@ -52,7 +52,7 @@ SCALING_RECIPES = [name for name in RECIPES if not name.startswith("paper-") and
 LARGEST = 25
 LARGEST_BUDGET = (6000, 4000)  # steps, samples
 CONSTANTS_BUDGET = (3000, 1000)
-QUICK_BUDGET = (300, 150)
+QUICK_BUDGET = (200, 150)
 
 
 def ladder() -> dict[str, Recipe]:
@@ -157,7 +157,7 @@ def seconds(path: Path, size: int, limit: float) -> None:
         "default": find_recipe("default", "scaling"),
         "shallow": find_recipe("shallow", "scaling"),
         "reinforce": find_recipe("reinforce", "scaling"),
-        "default (300 x 150)": find_recipe("default", "scaling", *QUICK_BUDGET),
+        "default (200 x 150)": find_recipe("default", "scaling", *QUICK_BUDGET),
         "default (1000 x 300)": find_recipe("default", "scaling", 1000, 300),
     }.items():
         jax.clear_caches()
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--recipes", default=None, help="names with commas between; else all")
     parser.add_argument("--sizes", default=None, help="numbers with commas between")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds a curve of `seconds`")
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds a curve of `seconds`")
     parser.add_argument("--results", type=Path, default=Path("docs/beyond.json"))
     arguments = parser.parse_args()
     path, seeds = arguments.results, arguments.seeds
