@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dvisr.experiments.paper import SCALING_SIZES, scaling
 
 Row = dict[str, Any]
 WANTED = {8: 1e-5, 12: 5e-4, 16: 4e-3, 20: 1e-2}  # median KL at the paper's budget
+_STRONG = {"paper": "black", "default": "crimson"}
 IN_README = ("numbers", "quick")
 ORDER = (
     "paper",
@@ -44,9 +46,9 @@ def _scaling(rows: Sequence[Row], path: Path) -> None:
     published = {size: scaling(size).published_kl for size in SCALING_SIZES}
     shown = {size: kl for size, kl in published.items() if kl is not None and kl > 1e-8}
     axes.bar(list(shown), list(shown.values()), 0.8, color="0.85", label="published", zorder=0)
-    colours = plt.get_cmap("tab20").colors  # type: ignore[attr-defined]
     names = _ordered({row["name"] for row in rows if row["group"] == "scaling"})
-    for number, name in enumerate(names):
+    others = _colours()
+    for name in names:
         own = sorted(_of(rows, "scaling", name), key=lambda row: row["x"])
         sizes = [row["x"] for row in own]
         medians = [statistics.median(_kl(row)) for row in own]
@@ -54,22 +56,28 @@ def _scaling(rows: Sequence[Row], path: Path) -> None:
             [m - min(_kl(row)) for m, row in zip(medians, own, strict=True)],
             [max(_kl(row)) - m for m, row in zip(medians, own, strict=True)],
         ]
-        strong = name in ("paper", "default")
         axes.errorbar(
             sizes,
             medians,
             yerr=spans,
-            marker="o" if strong else ".",
-            linewidth=2.4 if strong else 1.1,
-            color="black" if name == "paper" else colours[number % len(colours)],
+            marker="o" if name in _STRONG else ".",
+            linewidth=2.4 if name in _STRONG else 1.1,
+            color=_STRONG[name] if name in _STRONG else next(others),
             capsize=2,
             label=name,
         )
     axes.scatter(
-        list(WANTED), list(WANTED.values()), marker="_", s=260, color="red", label="set out for"
+        list(WANTED),
+        list(WANTED.values()),
+        marker="_",
+        s=400,
+        color="blue",
+        label="to reach",
+        zorder=5,
     )
     axes.set_yscale("log")
     axes.set_ylim(1e-8, 1e2)
+    axes.set_xticks(range(2, 21, 2))
     axes.set_xlabel("maximum number of tokens")
     axes.set_ylabel("KL(q || posterior), against exact evidence")
     axes.set_title("2000 steps of 1000 samples; median, lowest and highest of the seeds")
@@ -83,20 +91,33 @@ def _seconds(rows: Sequence[Row], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
     published = scaling(12).published_kl
     assert published is not None
+    others = _colours()
     for name in _ordered({row["name"] for row in rows if row["group"] == "seconds"}):
         (row,) = _of(rows, "seconds", name)
         times, kls = [c[0] for c in row["curve"]], [c[2] for c in row["curve"]]
-        axes.plot(times, kls, marker=".", label=name, color="black" if name == "paper" else None)
+        axes.plot(
+            times,
+            kls,
+            marker=".",
+            label=name,
+            color=_STRONG[name] if name in _STRONG else next(others),
+        )
     axes.axhline(published, color="0.6", linestyle="--")
     axes.annotate(
-        "published, after 10.4 hours", (1.0, published), textcoords="offset points", xytext=(4, 4),
-        color="0.4",
+        "published, after 10.4 hours", (1.0, published), xycoords=("axes fraction", "data"),
+        textcoords="offset points", xytext=(-4, 4), ha="right", color="0.4",
     )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="seconds, compiling included", ylabel="KL, size 12")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def _colours() -> Iterator[Any]:
+    """For all but the strong ones; there is no other red."""
+    colours = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
+    return itertools.cycle(colours[:3] + colours[4:])
 
 
 def tables(rows: Sequence[Row], sweep: dict[str, Any] | None) -> dict[str, str]:
@@ -242,4 +263,7 @@ def _ordered(names: Iterable[str]) -> list[str]:
     from benchmarks.beyond import constants_recipes, ladder
 
     order = [*ORDER, *ladder(), *constants_recipes()]
-    return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+    known = [*dict.fromkeys(order)]
+    return sorted(
+        names, key=lambda name: (known.index(name) if name in known else len(known), name)
+    )
