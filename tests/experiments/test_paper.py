@@ -243,8 +243,11 @@ def test_kl_from_elbo_is_the_figure_of_the_paper() -> None:
 
 
 def test_the_page_shows_the_paper_s_table_only_for_the_paper_s_recipes() -> None:
-    ours = {"recipe": "default", "num_steps": "2000", "optimiser": "Adam(<0.95>)"}
+    its_budget = {"budget": [None, None]}
+    ours = {"recipe": "default", "num_steps": "2000", "optimiser": "Adam(<0.95>)", **its_budget}
     page = _hyperparameters("scaling", ours)
     assert "Adam(&lt;0.95&gt;)" in page
     assert "RMSprop" not in page
-    assert "RMSprop" in _hyperparameters("scaling", {"recipe": "paper-ewma"})
+    assert "Samples per epoch" in _hyperparameters("scaling", {"recipe": "paper", **its_budget})
+    shorter = {"recipe": "paper", "budget": [30, None], "num_steps": "30"}
+    assert "Samples per epoch" not in _hyperparameters("scaling", shorter)
