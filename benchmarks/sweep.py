@@ -100,7 +100,7 @@ def table(found: dict[str, Any], num_shown: int = 6) -> str:
         *[_line(f"{place}", row) for place, row in enumerate(ranked[:num_shown], start=1)],
         _line(f"{len(ranked)}", ranked[-1]),
         "",
-        "| setting | share of the variance |",
+        "| setting | importance |",
         "| --- | --- |",
         *[f"| {name} | {share:.2f} |" for name, share in found["importances"].items()],
     ]

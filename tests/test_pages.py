@@ -8,10 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from benchmarks import sweep
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
 
-from dvisr.recipes import RECIPES
+from dvisr.recipes import RECIPES, find_recipe
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS = json.loads((DOCS / "beyond.json").read_text())
@@ -50,6 +51,11 @@ def test_the_measured_numbers_are_those_set_out_for(size: int) -> None:
     assert found[2] <= WANTED[size]
     assert found[4] <= 3.0 * found[2]
     assert math.isfinite(found[4])
+
+
+def test_the_sweep_starts_from_the_default() -> None:
+    budget = (sweep.NUM_STEPS, sweep.NUM_SAMPLES)
+    assert sweep.recipe_of(sweep.DEFAULT) == find_recipe("default", "scaling", *budget)
 
 
 def test_a_page_without_a_place_for_a_table_is_refused() -> None:

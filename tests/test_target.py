@@ -51,3 +51,20 @@ def test_too_far_to_be_squared_is_priced_too() -> None:
     value, is_valid = tower.target.log_likelihood(tokens, jnp.zeros(6))
     assert not is_valid
     assert float(value) == pytest.approx(floor(tower))
+
+
+@pytest.mark.parametrize("noise", [1.0, "infer"])
+def test_what_is_undefined_has_no_slope(noise: float | str) -> None:
+    """Undefined at some points and not at others: a constant moves nothing, rather than NaN."""
+    case = small(("+", "log"), constants=True, max_tokens=4, constraints="none", noise=noise)
+    library = case.problem.grammar.library
+    log, plus = library.find("log"), library.find("+")
+    tokens = jnp.asarray([log, plus, library.find("x0"), library.constant_id], jnp.int32)
+
+    def likelihood(value: float) -> jax.Array:
+        constants = jnp.zeros(4).at[3].set(value)
+        found: jax.Array = jax.grad(lambda c: case.target.log_likelihood(tokens, c)[0])(constants)
+        return found
+
+    np.testing.assert_array_equal(likelihood(-0.5), 0.0)
+    assert float(jnp.abs(likelihood(0.5)[3])) > 0.01

@@ -132,7 +132,7 @@ class Adam(AbstractOptimiser):
 
     The gradient of the ELBO and its noise shrink by orders of magnitude as q comes close to the
     posterior. With the usual decay of 0.999 a step is measured by the gradients of a thousand steps
-    ago and is far too small (`python benchmarks/beyond.py ladder` shows what that costs).
+    ago and is far too small (`python -m benchmarks.beyond ladder` shows what that costs).
     """
 
     momentum: float = eqx.field(static=True, default=0.95)

@@ -41,7 +41,8 @@ class Target(eqx.Module):
     ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
         """The log likelihood, and whether it is that of a defined expression or the floor."""
         values, is_valid = self.evaluator(tokens, constants, self.X)
-        found = self.likelihood.log_prob(jnp, values)
+        # What is undefined does not count, but its slopes, NaN times zero, would be NaN.
+        found = self.likelihood.log_prob(jnp, jnp.where(is_valid, values, 0.0))
         # Too far from the data to be squared is as good as undefined.
         is_valid = is_valid & jnp.isfinite(found)
         return jnp.where(is_valid, found, self.floor), is_valid

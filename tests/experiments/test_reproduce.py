@@ -206,5 +206,13 @@ def test_another_budget_is_another_result(tmp_path: Path) -> None:
 
 def test_a_budget_too_small_for_the_recipe_is_refused(tmp_path: Path) -> None:
     done = reproduce("constants", "--recipe", "default", "--samples", "8", code=2)
-    assert "too few" in done.stderr
+    assert "at least 24 samples" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_recipe_cannot_do_is_said_before_anything_is_trained(tmp_path: Path) -> None:
+    out = tmp_path / "all"
+    done = reproduce("all", "--recipe", "replay", "--out", str(out), code=2)
+    assert "without constants" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()

@@ -194,3 +194,10 @@ def test_an_invalid_share_is_reported() -> None:
 def test_wrong_settings_are_refused(make: object) -> None:
     with pytest.raises(ValueError, match=r"must be|needs"):
         make()  # type: ignore[operator]
+
+
+def test_leaving_one_out_where_one_has_all_of_the_weight() -> None:
+    terms, weights = jnp.asarray([-3.0, -9.0], jnp.float32), jnp.asarray([1.2, 1e-9], jnp.float32)
+    found, _ = LeaveOneOut()(None, terms, weights)
+    assert np.isfinite(found).all()
+    assert float(found[1]) == -3.0

@@ -23,7 +23,7 @@ from dvisr.plots import (
     save_figure,
 )
 from dvisr.policy import AbstractPolicy
-from dvisr.recipes import RECIPES
+from dvisr.recipes import Recipe, find_recipe
 from dvisr.sampling import make_writer
 
 
@@ -139,7 +139,8 @@ def _by_size(sizes: Sequence[Reproduction], folder: Path) -> Drawn:
 def _sampling(one: Reproduction, folder: Path) -> Drawn:
     problem = one.experiment.problem()
     with jax.enable_x64(True):
-        told = trace(_policy(one), make_writer(problem.grammar), problem.grammar)
+        prior = problem.tree_prior if _recipe(one).from_prior else None
+        told = trace(_policy(one), make_writer(problem.grammar, prior, np.float64), problem.grammar)
     figure = new_figure(2.6 * (len(told) + 1), 6.6)
     draw_trace(figure, [token.name for token in problem.grammar.library], told)
     save_figure(figure, folder / "sampling-trace")
@@ -152,12 +153,16 @@ def _sampling(one: Reproduction, folder: Path) -> Drawn:
     )
 
 
+def _recipe(one: Reproduction) -> Recipe:
+    settings = one.result.settings
+    return find_recipe(settings["recipe"], one.experiment.kind, *settings["budget"])
+
+
 def _policy(one: Reproduction) -> AbstractPolicy:
     """Run 0's trained policy, from what the result holds."""
-    recipe = RECIPES[one.result.settings["recipe"]][one.experiment.kind]
     grammar = one.experiment.problem().grammar
     dtype = np.dtype(one.experiment.precision)
-    blank = jax.vmap(lambda key: recipe.policy.create(grammar, dtype, key=key))(
+    blank = jax.vmap(lambda key: _recipe(one).policy.create(grammar, dtype, key=key))(
         jax.random.split(jax.random.key(0), len(one.result.kl))
     )
     policies = runs.restore(blank, one.result.policy, "policy")

@@ -47,6 +47,8 @@ def reproduce(
     `on_note` what was found in `out`.
     """
     recipes = [find_recipe(recipe_name, e.kind, num_steps, num_samples) for e in chosen]
+    for experiment, recipe in zip(chosen, recipes, strict=True):
+        recipe.check(experiment.problem().grammar)
     work = [_work(e, recipe) for e, recipe in zip(chosen, recipes, strict=True)]
     if out is not None:
         _make_folder(out)
@@ -59,7 +61,8 @@ def reproduce(
 
         report(0.0)
         settings = _settings(experiment, recipe_name, recipe, seed)
-        settings["budget"] = [num_steps, num_samples]  # null where it is the paper's
+        budget = [recipe.num_steps, recipe.objective.num_samples]
+        settings["budget"] = [None, None] if budget == _papers_budget(experiment) else budget
         result = _kept(out, experiment, settings, on_note)
         if result is None:
             result = run(
@@ -100,6 +103,11 @@ def _settings(
     }
 
 
+def _papers_budget(experiment: Experiment) -> list[int]:
+    paper = find_recipe("paper", experiment.kind)
+    return [paper.num_steps, paper.objective.num_samples]
+
+
 def _described(part: Any) -> str:
     """As it would be written, with all of its settings, those that have a default included."""
     if not dataclasses.is_dataclass(part):
@@ -137,8 +145,8 @@ def _kept(
 
 
 def everything_in(out: Path, found: Sequence[Reproduction]) -> list[Reproduction]:
-    """What was found, and besides it what `out` holds of the same recipe, seed and version: a page
-    about a part of the experiments must not replace one about all."""
+    """What was found, and besides it what `out` holds of the same recipe, budget, seed and
+    version: a page about a part of the experiments must not replace one about all."""
     if not found:
         return []
     same = ("recipe", "seed", "version", "budget")

@@ -13,6 +13,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -88,7 +89,10 @@ class LeaveOneOut(AbstractBaseline):
         # As a difference from the mean: the sum of N large terms would cost digits.
         mean = _mean(elbo_terms, weights)
         others = weights.sum() - weights
-        return mean - weights * (elbo_terms - mean) / others, None
+        # Where one sample has all of the weight there are no others: no baseline can be had.
+        alone = others <= np.finfo(weights.dtype).eps * weights.sum()
+        shares = jnp.where(alone, 0.0, weights / jnp.where(alone, 1.0, others))
+        return mean - shares * (elbo_terms - mean), None
 
     def gradient_factor(self, num_samples: int) -> float:
         return 1.0

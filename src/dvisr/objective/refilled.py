@@ -10,6 +10,7 @@ whatever the filler can do yet.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import equinox as eqx
 import jax
@@ -57,9 +58,10 @@ class Refilled(AbstractObjective):
         if self.num_steps < 1:
             raise ValueError(f"there must be at least 1 step, not {self.num_steps}")
         if self._num_drawn < 2:
+            least = next(n for n in itertools.count(2) if n - int(self.practice * n) >= 2)
             raise ValueError(
-                f"{self.num_samples} samples a step are too few for 2 trees of "
-                f"{self.num_fillings} fillings besides those for practice"
+                f"there must be at least {least * self.num_fillings} samples a step, for {least} "
+                f"trees with {self.num_fillings} fillings each, not {self.num_samples}"
             )
 
     @property
@@ -164,7 +166,7 @@ def _filled(
         return jnp.where(is_constant, jax.vmap(head.path)(outputs, constants)[1], 0.0).sum()
 
     keys = jax.random.split(own_key, (half, length))
-    own = jax.vmap(lambda k: filler(tokens, place, k)[0])(keys)
+    own, of_own = jax.vmap(lambda k: filler(tokens, place, k))(keys)
     noise = jax.random.normal(wide_key, (half, length), dtype=policy.dtype)
     wide = jnp.where(is_constant, prior.centre + prior.scale * noise, 0.0)
     joint, is_valid = jax.vmap(lambda c: target.log_joint(tokens, c))(jnp.concatenate([own, wide]))
@@ -173,12 +175,12 @@ def _filled(
     fixed_filler = jax.lax.stop_gradient(filler)
     moving = joint[:half] - jax.vmap(lambda c: log_density(c, outputs(fixed_filler, c)))(own)
     terms = jax.lax.stop_gradient(moving)
-    others = (terms.sum() - terms) / (half - 1)
+    others, _ = LeaveOneOut()(None, terms, jnp.ones_like(terms))
 
     both, joint = jax.lax.stop_gradient((jnp.concatenate([own, wide]), joint))
-    of_both = jax.vmap(lambda c: outputs(filler, c))(both)
-    choices = jax.vmap(log_choices)(both[:half], of_both[:half])
-    log_own = jax.vmap(log_density)(both, of_both)
+    # What is chosen for a later constant depends on the earlier ones, and these move.
+    choices = jax.vmap(log_choices)(both[:half], of_own)
+    log_own = jax.vmap(lambda c: log_density(c, outputs(filler, c)))(both)
     log_wide = jnp.where(is_constant, norm.logpdf(both, prior.centre, prior.scale), 0.0).sum(axis=1)
     proposal = jnp.logaddexp(jax.lax.stop_gradient(log_own), log_wide) - jnp.log(2.0)
     log_weights = joint - proposal

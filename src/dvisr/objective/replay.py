@@ -28,7 +28,6 @@ class _Replaying(AbstractObjective):
 
     num_replayed: eqx.AbstractVar[int]
     memory: eqx.AbstractVar[int]
-    temperature: eqx.AbstractVar[float]
     draws: eqx.AbstractVar[AbstractDraws]
 
     def with_budget(self, num_steps: int, num_samples: int) -> AbstractObjective:
@@ -55,10 +54,15 @@ class _Replaying(AbstractObjective):
         return weigh(policy, target, self.draws(policy, writer, self.num_samples, key=key))
 
     def _replayed(
-        self, policy: AbstractPolicy, writer: Writer, visited: Visited, key: PRNGKeyArray
+        self,
+        policy: AbstractPolicy,
+        writer: Writer,
+        visited: Visited,
+        temperature: float,
+        key: PRNGKeyArray,
     ) -> tuple[Float[Array, " samples"], Float[Array, " samples"]]:
         """log q and log joint of visited trees."""
-        rows = replayed(visited, self.num_replayed, key=key, temperature=self.temperature)
+        rows = replayed(visited, self.num_replayed, key=key, temperature=temperature)
         log_q = jax.vmap(lambda t, c: log_prob(policy, writer, t, c))(
             visited.tokens[rows], visited.constants[rows]
         )
@@ -121,7 +125,9 @@ class TrajectoryBalance(_Replaying):
             visited = state.visited
             if self.num_replayed:
                 visited = _remembered(visited, batch)
-                log_q, log_joint = self._replayed(policy, writer, visited, replay_key)
+                log_q, log_joint = self._replayed(
+                    policy, writer, visited, self.temperature, replay_key
+                )
                 old_terms = log_joint - jax.lax.stop_gradient(log_q)
                 value = value + ((old_terms - was) * log_q).sum()
             moved = was + self.rate * (info.elbo - was)
@@ -146,7 +152,6 @@ class ReinforceWithReplay(_Replaying):
     weight: float = eqx.field(static=True, default=0.1)
     memory: int = eqx.field(static=True, default=2048)
     draws: AbstractDraws = IndependentDraws()
-    temperature: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
         check_num_samples(self.num_samples, 2)
@@ -159,8 +164,8 @@ class ReinforceWithReplay(_Replaying):
     def start(self, policy: AbstractPolicy, writer: Writer) -> Visited:
         if writer.constant_id >= 0:
             raise ValueError(
-                "the forward KL over visited trees is for libraries without constants: "
-                "use trajectory balance to replay trees with constants"
+                "the forward KL over visited trees is for libraries without constants: with them, "
+                "choose another objective, or another recipe, such as default"
             )
         return Visited.empty(self.memory, writer.mask.length, policy.dtype)
 
@@ -180,7 +185,7 @@ class ReinforceWithReplay(_Replaying):
             baseline, _ = LeaveOneOut()(None, batch.terms, batch.weights)
             value = batch.surrogate(baseline).mean()
             visited = _remembered(state, batch)
-            log_q, _ = self._replayed(policy, writer, visited, replay_key)
+            log_q, _ = self._replayed(policy, writer, visited, 1.0, replay_key)
             value = value + self.weight * log_q.mean()
             return -value, (visited, batch.info)
 

@@ -23,7 +23,8 @@ from dvisr.traversal import NONE
 
 class RiskSeeking(AbstractObjective):
     """Maximises the mean reward of the best share of its draws, E[R | R >= its quantile 1 - share],
-    plus `entropy` times the mean entropy of the tokens' distributions along a draw.
+    plus `entropy` times the mean entropy of the tokens' distributions along a draw (its gradient,
+    as DSR's, is taken at the tokens drawn, as if they did not depend on the policy).
 
     The reward is squashed, R = 1 / (1 + NRMSE), with the root mean square error in units of the
     standard deviation of y; an undefined expression has reward 0.

@@ -7,6 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from dvisr import training
 from dvisr.constraints import Grammar
@@ -27,6 +28,15 @@ class Recipe:
     optimiser: AbstractOptimiser
     schedule: AbstractSchedule
     from_prior: bool = False  # the policy's logits are added to the tree prior's
+
+    def check(self, grammar: Grammar) -> None:
+        """Whether it can be trained on such trees: a ValueError says why not."""
+        jax.eval_shape(
+            lambda key: self.objective.start(
+                self.policy.create(grammar, np.float32, key=key), make_writer(grammar)
+            ),
+            jax.random.key(0),
+        )
 
     def training(self, grammar: Grammar, target: Target) -> Training:
         prior = target.tree_prior if self.from_prior else None

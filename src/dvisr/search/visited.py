@@ -1,8 +1,8 @@
 """The visited set: the trees of highest log joint that were ever drawn, each kept once.
 
 It has a fixed size and lives inside the compiled loop. Trees are told apart by two hashes of 32
-bits, so that a merge is one sort; two different trees are taken for one with probability 2^-64 a
-pair, and then one of them is missing from the set.
+bits, so that a merge is one sort; should two different trees have the same two, one of them is
+missing from the set.
 """
 
 from __future__ import annotations
