@@ -76,7 +76,7 @@ def _scaling(rows: Sequence[Row], path: Path) -> None:
         zorder=5,
     )
     axes.set_yscale("log")
-    axes.set_ylim(1e-8, 1e2)
+    axes.set_ylim(3e-10, 1e2)
     axes.set_xticks(range(2, 21, 2))
     axes.set_xlabel("maximum number of tokens")
     axes.set_ylabel("KL(q || posterior), against exact evidence")
@@ -108,6 +108,7 @@ def _seconds(rows: Sequence[Row], path: Path) -> None:
         textcoords="offset points", xytext=(-4, 4), ha="right", color="0.4",
     )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="seconds, compiling included", ylabel="KL, size 12")
+    axes.set_title("one run each, on 2 cores")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=120)
