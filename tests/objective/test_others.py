@@ -528,7 +528,7 @@ def test_replay_adds_the_cross_entropy_over_the_visited_set() -> None:
 
 
 def test_the_forward_kl_refuses_constants() -> None:
-    with pytest.raises(ValueError, match="without constants: use trajectory balance"):
+    with pytest.raises(ValueError, match="libraries without constants"):
         ReinforceWithReplay(8).start(WITH.policy, WITH.writer)
 
 
