@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+import numpy as np
+
 
 class AbstractConstantPrior(abc.ABC):
     """The constants of a tree are independent draws from it. It must be proper."""
@@ -31,3 +33,7 @@ class AbstractConstantPrior(abc.ABC):
     def radius(self, log_mass: float) -> float:
         """A distance from the centre beyond which there is at most exp(-log_mass) of the
         probability: quadrature stops there."""
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Independent draws."""

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as onp
+
 from dvisr.constants.base import AbstractConstantPrior
 
 
@@ -41,3 +43,9 @@ class Normal(AbstractConstantPrior):
     def radius(self, log_mass: float) -> float:
         # P(|z| > t) <= exp(-t^2 / 2) for every t.
         return self.std * math.sqrt(2.0 * max(log_mass, 0.0))
+
+    def sample(self, rng: onp.random.Generator, shape: tuple[int, ...]) -> onp.ndarray:
+        return rng.normal(self.mean, self.std, shape)
+
+    def __str__(self) -> str:
+        return f"Normal, mean {self.mean:g}, standard deviation {self.std:g}"

@@ -1,0 +1,143 @@
+"""log p(y | tree) for batches of trees: the compiled kernel and its threads."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import math
+import os
+
+import numpy as np
+from scipy.special import gammaln
+
+from dvisr.constants import AbstractConstantPrior, Decades, Normal
+from dvisr.library import Library
+from dvisr.likelihood import AbstractLikelihood, InferredNoise
+from dvisr.marginal import laplace
+from dvisr.marginal.evaluating import Language, leaf_values, make_language, make_work, own_operators
+from dvisr.marginal.operations import make_apply
+from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
+
+NUM_STARTS = 8
+TOLERANCE = 1e-4
+METHODS = {
+    laplace.UNDEFINED: "undefined",
+    laplace.NO_CONSTANTS: "exact",
+    laplace.CLOSED_FORM: "exact",
+    laplace.LAPLACE: "laplace",
+}
+_TREES_A_TASK = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Fits:
+    """Of many trees: log p(y | tree), how each was found, and the constants of the best mode."""
+
+    log_marginal: np.ndarray
+    method: np.ndarray
+    constants: np.ndarray  # (trees, most constants)
+
+
+class Engine:
+    """One problem's data and priors, ready to fit trees."""
+
+    def __init__(
+        self,
+        library: Library,
+        X: np.ndarray,
+        likelihood: AbstractLikelihood,
+        prior: AbstractConstantPrior,
+        *,
+        num_threads: int | None = None,
+    ) -> None:
+        self.library = library
+        self.X = X
+        self.likelihood = likelihood
+        self.prior = prior
+        self.law = make_law(likelihood, prior)
+        self.language: Language = make_language(library)
+        self.leaves = leaf_values(library, X)
+        self.units = _units(X, likelihood.y)
+        self.num_threads = num_threads or os.cpu_count() or 1
+        self.apply = make_apply(own_operators(library))
+
+    def fit(self, trees: np.ndarray, num_starts: int = NUM_STARTS) -> Fits:
+        """`trees` are (trees, length), ids padded with -1, each row one complete tree."""
+        trees = np.ascontiguousarray(trees, dtype=np.int8)
+        length = max(1, trees.shape[1])
+        most = int((trees == self.library.constant_id).sum(axis=1).max(initial=0))
+        if self.library.constant_id < 0:
+            most = 0
+        values = np.full(len(trees), -np.inf)
+        methods = np.full(len(trees), laplace.UNDEFINED, dtype=np.int64)
+        best = np.zeros((len(trees), max(1, most)))
+        starts = np.arange(0, len(trees), _TREES_A_TASK)
+        tasks = iter([slice(start, start + _TREES_A_TASK) for start in starts])
+
+        def run(_: int) -> None:
+            work = make_work(length, most, self.leaves.shape[1])
+            fit = make_fit(most)
+            while True:
+                part = next(tasks, None)  # threads take the next as they come free
+                if part is None:
+                    return
+                laplace.fit_many(
+                    self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE, self.law,
+                    work, fit, self.units, values[part], methods[part], best[part],
+                )  # fmt: skip
+
+        num_threads = min(self.num_threads, len(starts))
+        if num_threads <= 1:
+            run(0)
+        else:
+            with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+                list(pool.map(run, range(num_threads)))
+        return Fits(values, methods, best)
+
+
+def make_law(likelihood: AbstractLikelihood, prior: AbstractConstantPrior) -> Law:
+    """The likelihood and the prior as numbers for compiled code."""
+    if isinstance(prior, Normal):
+        kind, first, second = NORMAL, prior.mean, prior.std
+    elif isinstance(prior, Decades):
+        kind, first, second = DECADES, prior.low, prior.high
+    else:
+        raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
+    inverse = np.broadcast_to(1.0 / likelihood.scale, likelihood.y.shape)
+    if likelihood.weights is not None:
+        inverse = inverse * np.sqrt(likelihood.weights)
+    given = float(-0.5 * likelihood.count * math.log(2.0 * math.pi) - likelihood.log_scale(np))
+    constant, shape, rate = given, 0.5, 0.5
+    is_inferred = isinstance(likelihood, InferredNoise)
+    if isinstance(likelihood, InferredNoise):
+        shape, rate = likelihood.shape, likelihood.rate
+        constant += float(gammaln(shape + 0.5 * likelihood.count) - gammaln(shape))
+        constant -= 0.5 * likelihood.count * math.log(rate)
+    return Law(
+        np.ascontiguousarray(likelihood.y, dtype=np.float64),
+        np.ascontiguousarray(inverse, dtype=np.float64),
+        float(likelihood.count),
+        is_inferred,
+        float(shape),
+        float(rate),
+        float(constant),
+        given,
+        kind,
+        float(first),
+        float(second),
+    )
+
+
+def _units(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Sizes that a constant may have, from the data's: for the starts of the optimiser only."""
+
+    def size(column: np.ndarray) -> float:
+        found = float(np.median(np.abs(column)))
+        return found if 1e-100 < found < 1e100 else 1.0
+
+    of_y = size(y)
+    units = [1.0, 1.0, of_y]
+    for column in X.T[:8]:
+        of_x = size(column)
+        units += [1.0 / of_x, of_x, of_y / of_x]
+    return np.array(units)

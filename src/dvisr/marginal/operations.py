@@ -1,0 +1,181 @@
+"""Operators over rows of points, with their slopes: what the kernel of fits calls at every node.
+
+`apply(code, with_first, with_second, first, second, out, by_first, by_second)` works one operator
+out at all points and says whether it is defined at all of them. Slopes are worked out only by
+operands that hold a constant; one that is not finite, such as that of sqrt at 0, counts as 0.
+
+The kernel is given it as a pointer to a function. So the kernel is compiled once for all libraries,
+and none of its functions is compiled anew with all operators inside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from dvisr.library import OPERATORS, Token
+
+_STEP = 6e-6  # of a central difference: about the cube root of the rounding of float64
+
+
+@numba.njit(error_model="numpy", nogil=True)
+def _nothing(code, with_first, with_second, first, second, out, by_first, by_second):
+    return False
+
+
+_FLAG, _ROW = types.boolean, types.float64[::1]
+_SIGNATURE = _FLAG(types.int64, _FLAG, _FLAG, _ROW, _ROW, _ROW, _ROW, _ROW)
+BUILT_IN = tuple(OPERATORS.values())
+
+
+@functools.lru_cache(maxsize=16)
+def make_apply(own: tuple[Token, ...] = ()) -> Any:
+    """For the built-in operators, and a user's own after them; codes are places in that list."""
+    if not own:
+        try:
+            return numba.cfunc(_SIGNATURE, cache=True, nopython=True)(_apply_built_in)
+        except RuntimeError:  # no folder to keep it in
+            return numba.cfunc(_SIGNATURE, nopython=True)(_apply_built_in)
+    chosen = _search_tree([*BUILT_IN, *own])
+
+    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+        return chosen(code, with_first, with_second, first, second, out, by_first, by_second)
+
+    return numba.cfunc(_SIGNATURE, nopython=True)(apply)
+
+
+def _search_tree(operators: Sequence[Token]) -> Any:
+    """A search tree of closures picks the operator that is asked for, so a user's costs what ours
+    do."""
+    return _dispatch([(code, _compiled(token)) for code, token in enumerate(operators)])
+
+
+_BRANCHES = 6
+
+
+def _dispatch(operators: list[tuple[int, Any]]) -> Any:
+    """Six branches a level, since each level compiles anew all that is below it."""
+    if not operators:
+        return _nothing
+    if len(operators) == 1:
+        return operators[0][1]
+    size = -(-len(operators) // _BRANCHES)
+    parts = [operators[size * i : size * (i + 1)] for i in range(_BRANCHES)]
+    b0, b1, b2, b3, b4, b5 = (_dispatch(part) for part in parts)
+    e0, e1, e2, e3, e4 = (operators[min(size * i, len(operators)) - 1][0] for i in range(1, 6))
+
+    @numba.njit(error_model="numpy", nogil=True)
+    def dispatch(code, with_first, with_second, first, second, out, by_first, by_second):
+        if code <= e0:
+            return b0(code, with_first, with_second, first, second, out, by_first, by_second)
+        if code <= e1:
+            return b1(code, with_first, with_second, first, second, out, by_first, by_second)
+        if code <= e2:
+            return b2(code, with_first, with_second, first, second, out, by_first, by_second)
+        if code <= e3:
+            return b3(code, with_first, with_second, first, second, out, by_first, by_second)
+        if code <= e4:
+            return b4(code, with_first, with_second, first, second, out, by_first, by_second)
+        return b5(code, with_first, with_second, first, second, out, by_first, by_second)
+
+    return dispatch
+
+
+def _compiled(token: Token) -> Any:
+    assert token.function is not None
+    function = numba.njit(token.function, error_model="numpy")
+    slopes = _slopes(token)
+    return (
+        _unary(token, function, *slopes) if token.arity == 1 else _binary(token, function, *slopes)
+    )
+
+
+def _slopes(token: Token) -> list[Any]:
+    if token.derivatives is not None:
+        return [numba.njit(slope, error_model="numpy") for slope in token.derivatives]
+    assert token.function is not None
+    function = numba.njit(token.function, error_model="numpy")
+    if token.arity == 1:
+
+        @numba.njit(error_model="numpy")
+        def by_only(np, x):
+            step = _STEP * max(1.0, abs(x))
+            return (function(np, x + step) - function(np, x - step)) / (2.0 * step)
+
+        return [by_only]
+
+    @numba.njit(error_model="numpy")
+    def by_first(np, a, b):
+        step = _STEP * max(1.0, abs(a))
+        return (function(np, a + step, b) - function(np, a - step, b)) / (2.0 * step)
+
+    @numba.njit(error_model="numpy")
+    def by_second(np, a, b):
+        step = _STEP * max(1.0, abs(b))
+        return (function(np, a, b + step) - function(np, a, b - step)) / (2.0 * step)
+
+    return [by_first, by_second]
+
+
+def _unary(token: Token, function: Any, slope: Any) -> Any:
+    # Flags are constants to the compiler: branches that can't be taken are not compiled.
+    has_domain = token.is_defined is not None
+    inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
+
+    @numba.njit(error_model="numpy", nogil=True)
+    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+        good = True
+        for point in range(len(out)):
+            result = function(np, first[point])
+            if has_domain:
+                good &= inside(np, first[point])
+            good &= np.isfinite(result)
+            out[point] = result
+        if good and with_first:
+            for point in range(len(out)):
+                by_first[point] = slope(np, first[point])
+                if not np.isfinite(by_first[point]):
+                    by_first[point] = 0.0
+        return good
+
+    return apply
+
+
+def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
+    has_domain = token.is_defined is not None
+    inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
+
+    @numba.njit(error_model="numpy", nogil=True)
+    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+        good = True
+        for point in range(len(out)):
+            result = function(np, first[point], second[point])
+            if has_domain:
+                good &= inside(np, first[point], second[point])
+            good &= np.isfinite(result)
+            out[point] = result
+        if good and with_first:
+            for point in range(len(out)):
+                by_first[point] = slope_a(np, first[point], second[point])
+                if not np.isfinite(by_first[point]):
+                    by_first[point] = 0.0
+        if good and with_second:
+            for point in range(len(out)):
+                by_second[point] = slope_b(np, first[point], second[point])
+                if not np.isfinite(by_second[point]):
+                    by_second[point] = 0.0
+        return good
+
+    return apply
+
+
+_built_in = _search_tree(BUILT_IN)
+
+
+def _apply_built_in(code, with_first, with_second, first, second, out, by_first, by_second):
+    return _built_in(code, with_first, with_second, first, second, out, by_first, by_second)
