@@ -61,3 +61,44 @@ def _stderr(terms: np.ndarray) -> float:
     if len(terms) < 2:
         return math.nan
     return float(terms.std(ddof=1) / math.sqrt(len(terms)))
+
+
+class ImportanceWeights(NamedTuple):
+    """What weights p(tree, y) / q(tree) of draws from q say of the evidence and of q."""
+
+    log_evidence: float
+    stderr: float  # of the log evidence
+    effective_size: float
+    largest_share: float  # of the largest weight
+
+
+def importance_weights(log_ratios: np.ndarray) -> ImportanceWeights:
+    """`log_ratios` are log p(tree, y) - log q(tree) at draws from q."""
+    ratios = np.asarray(log_ratios, dtype=np.float64)
+    top = float(ratios.max()) if len(ratios) else -math.inf
+    if not math.isfinite(top):
+        return ImportanceWeights(-math.inf, math.inf, 0.0, 1.0)
+    weights = np.exp(ratios - top)
+    total = float(weights.sum())
+    shares = weights / total
+    effective = 1.0 / float((shares**2).sum())
+    relative = math.sqrt(max(0.0, 1.0 / effective - 1.0 / len(ratios)))
+    return ImportanceWeights(
+        log_evidence=top + math.log(total / len(ratios)),
+        stderr=relative,
+        effective_size=effective,
+        largest_share=float(shares.max()),
+    )
+
+
+class Verdict(NamedTuple):
+    """Whether an answer can be trusted, and why not."""
+
+    word: str  # "ok", "caution" or "do-not-trust"
+    reasons: tuple[str, ...]
+
+
+def judged(grave: list[str], doubtful: list[str]) -> Verdict:
+    """The worse word wins; all reasons are given, the grave ones first."""
+    word = "do-not-trust" if grave else ("caution" if doubtful else "ok")
+    return Verdict(word, (*grave, *doubtful))

@@ -64,6 +64,18 @@ class Token:
     def __repr__(self) -> str:
         return f"Token({self.name!r})"
 
+    def __reduce__(self) -> Any:
+        """A built-in operator is sent between processes by its name: its functions can't be. And
+        what is not a number must come back as the same nothing, or tokens would not be equal."""
+        from dvisr.library.operators import OPERATORS
+
+        if OPERATORS.get(self.name) is self:
+            return _built_in, (self.name,)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if math.isnan(self.value):
+            del fields["value"]
+        return _rebuilt, (fields,)
+
 
 def new_operator(
     name: str,
@@ -115,6 +127,16 @@ def new_operator(
     )
     _check(operator)
     return operator
+
+
+def _built_in(name: str) -> Token:
+    from dvisr.library.operators import OPERATORS
+
+    return OPERATORS[name]
+
+
+def _rebuilt(fields: dict[str, Any]) -> Token:
+    return Token(**fields)
 
 
 def _check(operator: Token) -> None:

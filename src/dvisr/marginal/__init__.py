@@ -1,6 +1,18 @@
-"""log p(y | tree): constants integrated out."""
+"""log p(y | tree): constants and noise integrated out."""
 
 from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants
+from dvisr.marginal.engine import Engine, Fits
 from dvisr.marginal.gaussian import ridge
+from dvisr.marginal.weighing import Weighed, noise_draws, weigh
 
-__all__ = ["AffineForm", "affine_form", "nonlinear_constants", "ridge"]
+__all__ = [
+    "AffineForm",
+    "Engine",
+    "Fits",
+    "Weighed",
+    "affine_form",
+    "noise_draws",
+    "nonlinear_constants",
+    "ridge",
+    "weigh",
+]

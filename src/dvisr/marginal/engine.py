@@ -20,6 +20,7 @@ from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 
 NUM_STARTS = 8
 TOLERANCE = 1e-4
+POLISHED = 1e-13
 METHODS = {
     laplace.UNDEFINED: "undefined",
     laplace.NO_CONSTANTS: "exact",
@@ -61,8 +62,9 @@ class Engine:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.apply = make_apply(own_operators(library))
 
-    def fit(self, trees: np.ndarray, num_starts: int = NUM_STARTS) -> Fits:
-        """`trees` are (trees, length), ids padded with -1, each row one complete tree."""
+    def fit(self, trees: np.ndarray, num_starts: int = NUM_STARTS, bar: float = -math.inf) -> Fits:
+        """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
+        will clearly not come up to a log marginal likelihood of `bar` are fitted roughly."""
         trees = np.ascontiguousarray(trees, dtype=np.int8)
         length = max(1, trees.shape[1])
         most = int((trees == self.library.constant_id).sum(axis=1).max(initial=0))
@@ -82,8 +84,8 @@ class Engine:
                 if part is None:
                     return
                 laplace.fit_many(
-                    self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE, self.law,
-                    work, fit, self.units, values[part], methods[part], best[part],
+                    self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE,
+                    bar, self.law, work, fit, self.units, values[part], methods[part], best[part],
                 )  # fmt: skip
 
         num_threads = min(self.num_threads, len(starts))
@@ -93,6 +95,19 @@ class Engine:
             with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
                 list(pool.map(run, range(num_threads)))
         return Fits(values, methods, best)
+
+    def polish(self, tree: np.ndarray, num_starts: int = 2 * NUM_STARTS) -> np.ndarray:
+        """The constants of one tree's best mode to many digits."""
+        tokens = np.ascontiguousarray(tree[None], dtype=np.int8)
+        k = max(1, int((tokens == self.library.constant_id).sum()))
+        best = np.zeros((1, k))
+        laplace.fit_many(
+            self.apply, tokens, self.language, self.leaves, num_starts, POLISHED, -math.inf,
+            self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]), make_fit(k), self.units,
+            np.zeros(1), np.zeros(1, dtype=np.int64), best,
+        )  # fmt: skip
+        found: np.ndarray = best[0]
+        return found
 
 
 def make_law(likelihood: AbstractLikelihood, prior: AbstractConstantPrior) -> Law:

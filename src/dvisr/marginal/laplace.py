@@ -13,9 +13,10 @@ import math
 import numpy as np
 
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import prepare
+from dvisr.marginal.evaluating import CONSTANT, prepare
 from dvisr.marginal.optimising import (
     MAX_MODES,
+    MAX_STARTS,
     NORMAL,
     cholesky,
     descend,
@@ -28,8 +29,10 @@ from dvisr.marginal.optimising import (
 )
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
-_NODES = 160  # of the quadrature over log s
 _APART = 9.0  # squared distance, in standard deviations, from which two modes are two
+_RACE = 3  # iterations that every start gets
+_EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
+_HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
 _BELOW = 20.0  # a mode so much lower than the best is left out
 
 
@@ -115,8 +118,15 @@ def _apart(k, one, two, width):
 
 
 @compiled
-def _is_new(count, k, constants, fit):
+def _is_new(count, k, constants, squares, tolerance, law, fit):
+    """Whether to go on from here: it is no mode already kept, or lies below one that was kept on
+    its way down, whose width then says little."""
+    height = misfit(squares, law)
+    for j in range(k):
+        height -= log_prior(constants[j], law)
     for mode in range(count):
+        if height < fit.heights[mode] - tolerance - 1e-9:
+            continue
         if _apart(k, constants, fit.modes[mode], fit.widths[mode]) < _APART:
             return False
     return True
@@ -184,34 +194,77 @@ def _mirrored(apply, count, shape, law, work, fit):
 
 
 @compiled
-def find_modes(apply, tokens, shape, num_starts, tolerance, law, work, fit, units, state):
-    """Distinct modes of the constants' posterior, in `fit`; how many there are."""
+def _turned(apply, count, shape, law, work, fit):
+    """Modes with a constant a turn further, where that changes nothing: it is a phase."""
+    if not shape.is_periodic:
+        return count
+    k, mode = shape.num_constants, 0 * count
+    while mode < count:
+        height = misfit(squares_at(apply, shape, fit.modes[mode], law, work), law)
+        for step in range(2 * k):
+            _copy(k, fit.modes[mode], fit.here)
+            fit.here[step // 2] += 2.0 * np.pi * (1.0 if step % 2 else -1.0)
+            moved = misfit(squares_at(apply, shape, fit.here, law, work), law)
+            if abs(moved - height) < 1e-7 * (1.0 + abs(height)):
+                count = _keep(apply, count, fit.here, shape, law, work, fit)
+        mode += 1
+    return count
+
+
+@compiled
+def _race(apply, starts, tolerance, shape, law, work, fit, units, state):
+    """A few iterations from each start; where they have come to goes into `fit.race`, and how many
+    are defined is returned. Most starts lead nowhere, and that shows early."""
     k = shape.num_constants
-    _seed(tokens, shape.num_nodes, state)
-    starts = 1 if shape.is_affine else (3 * num_starts if shape.is_periodic else num_starts)
     # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
-    always, never = k >= 0, k < 0
-    count, least, undefined = 0 * k, np.inf, 0
-    number = 0
+    never = k < 0
+    count, undefined, number = 0 * k, 0, 0
     while number < starts:
         _start(number + undefined, shape, fit.here, law, work, units, state)
         number += 1
+        squares = descend(apply, shape, fit.here, never, _RACE, tolerance, np.inf, law, work, fit)
+        if squares < np.inf:
+            _copy(k, fit.here, fit.race[count])
+            fit.race_squares[count] = squares
+            count += 1
+        elif undefined < 2 * starts:  # another start in its place
+            undefined += 1
+            number -= 1
+    return count
+
+
+@compiled
+def find_modes(apply, tokens, shape, num_starts, tolerance, bar, law, work, fit, units, state):
+    """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
+    start is far below `bar`, a log marginal likelihood, it is left where it is."""
+    k = shape.num_constants
+    always, never = k >= 0, k < 0
+    _seed(tokens, shape.num_nodes, state)
+    starts = 1 if shape.is_affine else (3 * num_starts if shape.is_periodic else num_starts)
+    starts = min(starts, MAX_STARTS)
+    count = _race(apply, starts, tolerance, shape, law, work, fit, units, state)
+    order = np.argsort(fit.race_squares[:count])
+    # To find every mode takes every start to its end; to find the best, some of the best.
+    finalists = count if tolerance < _EXACTING else min(count, max(2, starts // 4))
+    found, least = 0 * k, np.inf
+    for place in range(finalists):
+        number = order[place]
+        _copy(k, fit.race[number], fit.here)
+        squares = fit.race_squares[number]
+        if place == 0 and law.constant - misfit(_HOPE * squares, law) < bar:
+            return _keep(apply, found, fit.here, shape, law, work, fit)
         squares = descend(apply, shape, fit.here, never, 25, tolerance, least, law, work, fit)
-        if not squares < np.inf:
-            if undefined < 2 * starts:  # another start in its place
-                undefined += 1
-                number -= 1
-            continue
         # What is hopelessly far from the best so far is no mode of the posterior that matters.
-        if misfit(squares, law) > misfit(least, law) + _BELOW + 5.0 * k:
+        if not squares < np.inf or misfit(squares, law) > misfit(least, law) + _BELOW + 5.0 * k:
             continue
         least = min(least, squares)
-        if count and not _is_new(count, k, fit.here, fit):
+        if found and not _is_new(found, k, fit.here, squares, tolerance, law, fit):
             continue
         height = descend(apply, shape, fit.here, always, 25, tolerance, np.inf, law, work, fit)
         if height < np.inf:
-            count = _keep(apply, count, fit.here, shape, law, work, fit)
-    return _mirrored(apply, count, shape, law, work, fit)
+            found = _keep(apply, found, fit.here, shape, law, work, fit)
+    found = _mirrored(apply, found, shape, law, work, fit)
+    return _turned(apply, found, shape, law, work, fit)
 
 
 @compiled
@@ -230,52 +283,78 @@ def _sum_of_modes(count, fit):
 
 
 @compiled
-def _linear_with_unknown_noise(apply, shape, law, work, fit):
-    """Normal constants of a linear tree in closed form for each s, and s by the trapezium rule in
-    log s, which is as good as exact for so smooth a peak."""
-    k = shape.num_constants
+def _given_noise(log_s, outside, singular, along, law):
+    """The log joint density of the data and log s, constants aside; s is 1 where it is given."""
+    variance = np.exp(2.0 * log_s)
+    value = -0.5 * outside / variance
+    for i in range(len(singular)):
+        # Prior and data pull against each other along this direction.
+        spread = (law.second * singular[i]) ** 2
+        value -= 0.5 * along[i] ** 2 / (variance + spread) + 0.5 * np.log1p(spread / variance)
+    if law.is_inferred:
+        value -= (law.observations + 2.0 * law.shape) * log_s + law.rate / variance
+    return value
+
+
+@compiled
+def _linear(apply, shape, law, work, fit):
+    """Normal constants of a linear tree in closed form, for each s where the noise is inferred;
+    then s by the trapezium rule in log s, which is as good as exact for so smooth a peak. By a
+    singular value decomposition: constants that do the same work leave nothing of a Gram matrix."""
+    k, points = shape.num_constants, len(law.y)
     for j in range(k):
         fit.here[j] = law.first
-    linearise(apply, shape, fit.here, law, work, fit)
-    values, vectors = np.linalg.eigh(fit.gram[:k, :k].copy())
-    along = vectors.T @ fit.along[:k].copy()
-    for j in range(k):  # least squares, and what is left of the squares there
-        fit.trial[j] = law.first
-    for i in range(k):
-        if values[i] > 1e-14 * values[k - 1]:
-            for j in range(k):
-                fit.trial[j] += vectors[j, i] * along[i] / values[i]
-    left = squares_at(apply, shape, fit.trial, law, work)
-    if not left < np.inf:
+    squares = linearise(apply, shape, fit.here, law, work, fit)
+    slopes = np.empty((points, k))
+    largest = 0.0
+    for point in range(points):
+        for j in range(k):
+            # A constant alone keeps its slopes as they are, see `linearise`.
+            alone = law.inverse[point] if work.code[0] == CONSTANT else 1.0
+            slopes[point, j] = work.slopes[0, j, point] * alone
+            largest = max(largest, abs(slopes[point, j]))
+    if not (squares < np.inf and largest < 1e150):
         return -np.inf
+    left, singular, _ = np.linalg.svd(slopes, full_matrices=False)
+    along = np.zeros(len(singular))
+    outside = 0.0
+    for i in range(len(singular)):
+        for point in range(points):
+            along[i] += left[point, i] * work.by_first[point]
+    for point in range(points):
+        rest = work.by_first[point]
+        for i in range(len(singular)):
+            rest -= left[point, i] * along[i]
+        outside += rest * rest
+    if not law.is_inferred:
+        return law.given_constant + _given_noise(0.0, outside, singular, along, law)
     power = law.observations + 2.0 * law.shape
-    centre = 0.5 * np.log((2.0 * law.rate + left) / power)
+    centre = 0.5 * np.log((2.0 * law.rate + outside) / power)
     low = centre - 1.0 - 9.0 / np.sqrt(power)
-    high = centre + 2.0 + 9.0 / np.sqrt(power) + 42.0 / power
+    # Where prior and data disagree the peak lies above, where noise explains what the constants
+    # should. The density is below exp(-power * log s): beyond `high` next to nothing is left.
+    above = 0.5 * np.log((2.0 * law.rate + squares) / power)
+    reached = max(
+        _given_noise(centre, outside, singular, along, law),
+        _given_noise(above, outside, singular, along, law),
+    )
+    high = (42.0 - reached) / power
+    gap = min(0.15, 0.35 / np.sqrt(power))
     top, total = -np.inf, 0.0
-    gap = (high - low) / (_NODES - 1)
-    for node in range(_NODES):
-        log_s = low + gap * node
-        variance = np.exp(2.0 * log_s)
-        spread = law.second * law.second
-        value = -power * log_s - (law.rate + 0.5 * left) / variance
-        for i in range(k):
-            if values[i] > 1e-14 * values[k - 1]:
-                # Prior and data pull against each other along this direction.
-                value -= 0.5 * along[i] ** 2 / values[i] / (variance + spread * values[i])
-                value -= 0.5 * np.log1p(spread * values[i] / variance)
+    for node in range(int((high - low) / gap) + 2):
+        value = _given_noise(low + gap * node, outside, singular, along, law)
         if value > top:
             total = total * np.exp(top - value) + 1.0 if top > -np.inf else 1.0
             top = value
         else:
             total += np.exp(value - top)
     log_prior_of_noise = np.log(2.0) + law.shape * np.log(law.rate) - math.lgamma(law.shape)
-    return top + np.log(total * gap) + log_prior_of_noise
+    return law.given_constant + top + np.log(total * gap) + log_prior_of_noise
 
 
 @compiled
 def fit_one(
-    apply, tokens, language, leaves, num_starts, tolerance, law, work, fit, units, state, best
+    apply, tokens, language, leaves, num_starts, tolerance, bar, law, work, fit, units, state, best
 ):
     """log p(y | tree) and how it was found; the best constants go into `best`."""
     shape = prepare(apply, tokens, language, leaves, work)
@@ -287,7 +366,9 @@ def fit_one(
         if not squares < np.inf:
             return -np.inf, UNDEFINED
         return law.constant - misfit(squares, law), NO_CONSTANTS
-    count = find_modes(apply, tokens, shape, num_starts, tolerance, law, work, fit, units, state)
+    count = find_modes(
+        apply, tokens, shape, num_starts, tolerance, bar, law, work, fit, units, state
+    )
     fit.num_modes[0] = count
     if count == 0:
         return -np.inf, UNDEFINED
@@ -298,9 +379,7 @@ def fit_one(
     _copy(k, fit.modes[lowest], best)
     value = law.constant + _sum_of_modes(count, fit)
     if shape.is_affine and law.prior == NORMAL:
-        if law.is_inferred:
-            # The constant of `law` is that of the likelihood with s integrated out.
-            value = law.given_constant + _linear_with_unknown_noise(apply, shape, law, work, fit)
+        value = _linear(apply, shape, law, work, fit)
         return value, CLOSED_FORM
     return value, LAPLACE
 
@@ -313,6 +392,7 @@ def fit_many(
     leaves,
     num_starts,
     tolerance,
+    bar,
     law,
     work,
     fit,
@@ -324,7 +404,7 @@ def fit_many(
     state = np.zeros(1, dtype=np.uint64)
     for tree in range(len(trees)):
         values[tree], methods[tree] = fit_one(
-            apply, trees[tree], language, leaves, num_starts, tolerance, law, work, fit, units,
+            apply, trees[tree], language, leaves, num_starts, tolerance, bar, law, work, fit, units,
             state, best[tree],
         )  # fmt: skip
 

@@ -35,6 +35,7 @@ class Mixture:
     scales: np.ndarray  # (components, constants, constants)
     redrawn: np.ndarray  # (components,)
     in_logs: np.ndarray  # (components,)
+    least: np.ndarray  # (components,): shares below which none is adapted
 
     @classmethod
     def at_modes(
@@ -57,20 +58,24 @@ class Mixture:
         parts = [(shares, modes, plain, none, False), (0.5 * shares, logs, in_logs, none, True)]
         if k > 1:
             for place in range(k):
-                redrawn = np.full(count, place)
-                parts.append((0.25 / k * shares, modes, plain, redrawn, False))
+                places = np.full(count, place)
+                parts.append((0.25 / k * shares, modes, plain, places, False))
         else:
             parts.append((0.15 * shares, modes, 9.0 * plain, none, False))
         together = np.concatenate([*(part[0] for part in parts), [0.1]])
         together = np.maximum(together, 1e-6)
+        redrawn = np.concatenate([*(part[3] for part in parts), [_ALL]])
+        # What looks for modes that are not known yet goes on looking, whatever it found so far.
+        least = np.where(redrawn != _NONE, together, 0.0)
         return cls(
             prior,
             unit,
             together / together.sum(),
             np.concatenate([*(part[1] for part in parts), np.zeros((1, k))]),
             np.concatenate([*(part[2] for part in parts), np.eye(k)[None]]),
-            np.concatenate([*(part[3] for part in parts), [_ALL]]),
+            redrawn,
             np.concatenate([*(np.full(count, part[4]) for part in parts), [False]]),
+            np.maximum(_LEAST * least / least.sum(), 1e-3 / len(least)),
         )
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -145,9 +150,7 @@ class Mixture:
             scale = (pull[:, None] * centred).T @ centred / own.sum()
             if _is_usable(scale):
                 means[component], scales[component] = mean, scale
-        from_prior = self.redrawn != _NONE
-        shares = np.maximum(shares, 1e-3 / len(shares))
-        shares[from_prior] *= max(1.0, _LEAST * shares.sum() / shares[from_prior].sum())
+        shares = np.maximum(shares, self.least)
         return dataclasses.replace(self, shares=shares / shares.sum(), means=means, scales=scales)
 
 

@@ -15,6 +15,7 @@ from dvisr.marginal.evaluating import evaluate_tree
 
 NORMAL, DECADES = 0, 1
 MAX_MODES = 16
+MAX_STARTS = 256
 _FAR = 1e300
 _RELATIVE_PRECISION = 0.05  # how well the size of a constant is known at the least, see `precision`
 
@@ -48,6 +49,8 @@ class Fit(NamedTuple):
     heights: np.ndarray  # (MAX_MODES,): minus the log joint there, constants aside
     masses: np.ndarray  # (MAX_MODES,): the log of the integral about each
     widths: np.ndarray  # (MAX_MODES, constants, constants): precision there
+    race: np.ndarray  # (MAX_STARTS, constants): where the starts have come to
+    race_squares: np.ndarray  # (MAX_STARTS,)
     num_modes: np.ndarray  # (1,): how many modes the last tree has
 
 
@@ -64,6 +67,8 @@ def make_fit(num_constants: int) -> Fit:
         np.zeros(MAX_MODES),
         np.zeros(MAX_MODES),
         np.zeros((MAX_MODES, k, k)),
+        np.zeros((MAX_STARTS, k)),
+        np.zeros(MAX_STARTS),
         np.zeros(1, dtype=np.int64),
     )
 

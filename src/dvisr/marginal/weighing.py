@@ -54,8 +54,10 @@ class Weighed:
 
     @property
     def std(self) -> np.ndarray:
-        centred = self.constants - self.mean
-        found: np.ndarray = np.sqrt(self.weights @ (centred * centred))
+        # The weight inside the square: a draw may lie so far out that its square alone overflows.
+        scaled = np.sqrt(self.weights)[:, None] * (self.constants - self.mean)
+        with np.errstate(over="ignore"):
+            found: np.ndarray = np.sqrt((scaled * scaled).sum(axis=0))
         return found
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
@@ -91,8 +93,8 @@ def weigh(
     fit = make_fit(k)
     values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
     laplace.fit_many(
-        engine.apply, tokens[None], engine.language, engine.leaves, num_starts, _TIGHT, engine.law,
-        work, fit, engine.units, values, methods, best,
+        engine.apply, tokens[None], engine.language, engine.leaves, num_starts, _TIGHT,
+        -math.inf, engine.law, work, fit, engine.units, values, methods, best,
     )  # fmt: skip
     method = METHODS[int(methods[0])]
     if k == 0 or method == "undefined":
@@ -135,7 +137,8 @@ def _rounds(
         if found is not None and size > most:
             break
         constants = mixture.sample(size, rng)
-        parts, distances = mixture.log_parts(constants)
+        with np.errstate(over="ignore"):  # far out a density is zero
+            parts, distances = mixture.log_parts(constants)
         log_q = logsumexp(parts, axis=0)
         squares = squares_of(engine, tokens, constants)
         log_p = _log_joint(engine, constants, squares)
@@ -157,9 +160,10 @@ def _rounds(
             log_q=log_q,
             squares=squares,
         )
-        # The later round has more draws from a better mixture; but a lucky one may lie.
-        found = now if found is None or now.error < 2.0 * found.error else found
-        if found.error < error:
+        # The later round is to be believed, be its error larger: then it met what the earlier one
+        # missed. So the first, with the fewest draws from the prior, is not the last either.
+        found = now
+        if found.error < error and size > _ROUNDS[0]:
             break
         mixture = mixture.adapted(constants, weights, parts, distances)
     if found is None:

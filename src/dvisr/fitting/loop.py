@@ -1,0 +1,234 @@
+"""The search over trees: neighbours of good ones, draws from the prior and from a network that
+learns, all into one ledger.
+
+Two islands make neighbours only of what they have come across themselves. Had each found what the
+other found, the search has likely not missed much; that is one of the diagnostics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from dvisr.constraints import Grammar
+from dvisr.counting import count_by_size, count_trees
+from dvisr.exact import enumerate_trees
+from dvisr.fitting.network import FIRST_RATE, Network
+from dvisr.fitting.problem import Problem
+from dvisr.search.exploring import Parents, temper
+from dvisr.search.forms import make_algebra
+from dvisr.search.from_prior import PriorSampler
+from dvisr.search.ledger import ISLANDS, Ledger
+from dvisr.search.neighbours import Neighbours
+from dvisr.search.sweeping import Sweep
+from dvisr.target import UNDEFINED_ERRORS
+
+MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
+MOST_POINTS = 20_000_000  # ... times points
+_NEIGHBOURS = 4  # an island, for each sample of a step
+_FROM_PRIOR = 0.5
+_OF_THE_NETWORK = 0.25
+_SWEPT = 3  # forms an island and step, the best that were not swept yet
+_SMALL_TREES = (
+    10_000  # the smallest sizes, as many as have no more trees than this, are all weighed
+)
+_BELOW_ALL = 100.0  # nats below the best: what can't come nearer is fitted roughly
+_CLIP = 5.0  # an advantage, in nats: likelihoods of bad trees are thousands of nats apart
+_LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
+_HOT = 200.0  # trees that share the weight of replay before that
+
+Progress = Callable[[int, int, float], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class StepReport:
+    step: int
+    seconds: float
+    num_trees: int
+    num_forms: int
+    log_evidence: float  # of what was visited
+    best_log_joint: float
+    elbo: float  # of this step's draws; NaN without a network
+
+
+class Search:
+    """Call `run` once or more; `ledger` has what was found."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        num_samples: int,
+        seed: int,
+        num_threads: int | None = None,
+    ) -> None:
+        self.problem = problem
+        grammar = problem.grammar
+        self.engine = problem.engine(num_threads)
+        algebra = make_algebra(
+            grammar.library, symmetric_constants=problem.constant_prior.is_symmetric
+        )
+        self.ledger = Ledger(
+            grammar.max_tokens,
+            problem.tree_prior,
+            algebra,
+            self._fit,
+        )
+        self.num_samples = num_samples
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.history: list[StepReport] = []
+        self.num_allowed = count_trees(grammar)
+        self.is_enumerated = (
+            self.num_allowed <= MAX_ENUMERATED
+            and self.num_allowed * len(problem.data.y) <= MOST_POINTS
+        )
+        self.neighbours = Neighbours(grammar)
+        self._sampler = PriorSampler(grammar, problem.tree_prior)
+        self._sweep = Sweep(grammar)
+        self._swept: list[set[bytes]] = [set() for _ in range(ISLANDS)]
+        self.complete_size = _complete_size(grammar)
+        self.network: Network | None = None
+        self.floor = _floor(problem)
+        self._seconds = 0.0
+
+    def _fit(self, trees: np.ndarray) -> np.ndarray:
+        known = self.ledger.form_log_marginal
+        best = float(known.max()) if len(known) and not self.is_enumerated else -np.inf
+        found: np.ndarray = self.engine.fit(trees, bar=best - _BELOW_ALL).log_marginal
+        return found
+
+    def prepare(self) -> None:
+        """Whatever must be compiled, before the clock starts."""
+        self.engine.fit(self._sampler.draw(2, np.random.default_rng(0)))
+        if not self.is_enumerated and self.network is None:
+            self.network = Network(
+                self.problem.grammar,
+                self.problem.tree_prior,
+                max(16, int(_OF_THE_NETWORK * self.num_samples)),
+                max(16, int(2 * _OF_THE_NETWORK * self.num_samples)),
+                seed=self.seed,
+            )
+            self.network.compile()
+
+    def run(
+        self,
+        num_steps: int,
+        deadline: float | None = None,
+        progress: Progress = lambda done, steps, evidence: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """So many steps more, or until the deadline or someone says stop; whether all were made."""
+        if self.is_enumerated:
+            self.ledger.visit(enumerate_trees(self.problem.grammar))
+            return True
+        assert self.network is not None
+        first = len(self.history)
+        began = time.perf_counter()
+        if first == 0:
+            self.ledger.visit(_small_trees(self.problem.grammar, self.complete_size))
+            for island in range(ISLANDS):
+                self.ledger.visit(self._sampler.draw(2 * self.num_samples, self.rng), island)
+        for step in range(num_steps):
+            late = deadline is not None and time.perf_counter() >= deadline
+            if late or should_stop():
+                self._seconds += time.perf_counter() - began
+                return False
+            elbo = self._step(self.network, (step + 1) / num_steps)
+            seconds = self._seconds + time.perf_counter() - began
+            self._report(seconds, elbo)
+            progress(step + 1, num_steps, self.history[-1].log_evidence)
+        self._seconds += time.perf_counter() - began
+        return True
+
+    def _step(self, network: Network, done: float) -> float:
+        for island in range(ISLANDS):
+            self._explore(island)
+        trees, log_q = network.draw()
+        numbers = self.ledger.visit(trees)
+        joint = np.maximum(self.ledger.tree_log_joint[numbers], self.floor + self._prior(numbers))
+        terms = joint - log_q
+        others = (terms.sum() - terms) / max(1, len(terms) - 1)
+        advantages = np.clip(terms - others, -_CLIP, _CLIP)
+        rate = FIRST_RATE * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
+        network.learn(trees, advantages, self.replayed(network, done), max(rate, 1e-4))
+        self.ledger.forget()
+        return float(terms.mean())
+
+    def _prior(self, numbers: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.ledger.tree_log_prior[numbers]
+        return found
+
+    def _explore(self, island: int) -> None:
+        """Neighbours of what the island knows, and what the prior offers."""
+        from_prior = self._sampler.draw(max(1, int(_FROM_PRIOR * self.num_samples)), self.rng)
+        parents = Parents(self.ledger, island)
+        drawn = parents.draw(_NEIGHBOURS * self.num_samples, self.rng)
+        found = from_prior
+        if len(drawn):
+            donors = np.concatenate([from_prior, drawn[: len(from_prior)]])
+            proposed = self.neighbours.propose(drawn, donors, self.rng)
+            found = np.concatenate([from_prior, proposed[proposed[:, 0] >= 0]])
+        self.ledger.visit(found, island)
+        for tree in parents.best(4 * _SWEPT):
+            key = tree.tobytes()
+            if key not in self._swept[island]:
+                self._swept[island].add(key)
+                self.ledger.visit(self._sweep.changes(tree, self.rng), island)
+
+    def replayed(self, network: Network, done: float) -> np.ndarray:
+        """Visited trees by their posterior; earlier by a hotter one, which has more of them."""
+        joint = self.ledger.tree_log_joint
+        count = min(4000, len(joint))
+        foremost = np.argpartition(-joint, count - 1)[:count]
+        foremost = foremost[np.isfinite(joint[foremost])]
+        if len(foremost) == 0:
+            return self._sampler.draw(network.num_replayed, self.rng)
+        shares = temper(joint[foremost], 1.0 if done > _LAST_PHASE else _HOT)
+        chosen = self.rng.choice(foremost, network.num_replayed, p=shares)
+        trees: np.ndarray = self.ledger.trees[chosen]
+        return trees
+
+    def _report(self, seconds: float, elbo: float) -> None:
+        joint = self.ledger.form_log_joint
+        best = float(joint.max())
+        total = best + float(np.log(np.exp(joint - best).sum())) if np.isfinite(best) else best
+        self.history.append(
+            StepReport(
+                step=len(self.history) + 1,
+                seconds=seconds,
+                num_trees=len(self.ledger.trees),
+                num_forms=self.ledger.num_forms,
+                log_evidence=total,
+                best_log_joint=best,
+                elbo=elbo,
+            )
+        )
+
+
+def _floor(problem: Problem) -> float:
+    """What the likelihood of an undefined tree counts as, where it must be a number; see
+    `target`."""
+    likelihood = problem.likelihood
+    residuals = UNDEFINED_ERRORS * (np.abs(likelihood.y).max() / likelihood.scale + 1.0)
+    with np.errstate(over="ignore"):
+        floor = float(likelihood.of_squares(np, np.asarray((residuals**2).sum())))
+    return max(floor, -1e12)
+
+
+def _complete_size(grammar: Grammar) -> int:
+    """The largest size up to which there are few enough trees to weigh them all."""
+    totals = np.cumsum([float(count) for count in count_by_size(grammar)])
+    return max(0, int((totals <= _SMALL_TREES).sum()) - 1)
+
+
+def _small_trees(grammar: Grammar, size: int) -> np.ndarray:
+    if size < 1:
+        return np.empty((0, grammar.max_tokens), dtype=np.int8)
+    small = Grammar(grammar.library, size, grammar.rules)
+    rows = np.full((count_trees(small), grammar.max_tokens), -1, dtype=np.int8)
+    rows[:, :size] = enumerate_trees(small)
+    return rows

@@ -1,0 +1,133 @@
+"""The policy over trees whose constants are integrated out: drawn from, and taught, on the host's
+terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dvisr.constraints import Grammar, masking
+from dvisr.optim import Adam
+from dvisr.policy import AbstractPolicy, PlaceInputs
+from dvisr.prior import TreePrior
+from dvisr.recipes import GRUSpec
+from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
+
+HIDDEN_SIZE = 64
+FIRST_RATE = 5e-3
+REPLAY_WEIGHT = 1.0
+
+
+class Network:
+    """A constant is a leaf like any other here: its token is written, its value never drawn.
+
+    Logits are added to the prior's own, so an untrained network draws from about the prior."""
+
+    def __init__(
+        self, grammar: Grammar, prior: TreePrior, num_samples: int, num_replayed: int, *, seed: int
+    ) -> None:
+        self._grammar = grammar
+        self._writer = _make_writer(grammar, prior)
+        self._key = jax.random.key(seed)
+        spec = GRUSpec(HIDDEN_SIZE, 1, PlaceInputs)
+        self.policy: AbstractPolicy = spec.create(
+            grammar, jnp.float32, key=jax.random.fold_in(self._key, 0)
+        )
+        self._optimiser = Adam()
+        self._state = self._optimiser.start(self.policy)
+        self._num_drawn = 0
+        self.num_samples, self.num_replayed = num_samples, num_replayed
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """`num_samples` trees, int8, and their log q."""
+        self._num_drawn += 1
+        key = jax.random.fold_in(self._key, self._num_drawn)
+        tokens, log_q = _draw(self.policy, self._writer, self.num_samples, key)
+        return np.asarray(tokens).astype(np.int8), np.asarray(log_q, dtype=np.float64)
+
+    def learn(
+        self, fresh: np.ndarray, advantages: np.ndarray, replayed: np.ndarray, rate: float
+    ) -> None:
+        """Towards fresh draws by their advantage, and towards replayed trees."""
+        self.policy, self._state = _learn(
+            self.policy,
+            self._writer,
+            self._optimiser,
+            self._state,
+            jnp.asarray(fresh, dtype=jnp.int32),
+            jnp.asarray(advantages, dtype=jnp.float32),
+            jnp.asarray(replayed, dtype=jnp.int32),
+            jnp.asarray(rate, dtype=jnp.float32),
+        )
+
+    def log_prob(self, trees: np.ndarray) -> np.ndarray:
+        """log q of given trees, in batches of one size, so that one program serves them all."""
+        size = self.num_samples
+        found = np.empty(len(trees))
+        for start in range(0, len(trees), size):
+            part = trees[start : start + size]
+            padded = np.resize(part, (size, trees.shape[1]))
+            log_q = _log_prob(self.policy, self._writer, jnp.asarray(padded, dtype=jnp.int32))
+            found[start : start + len(part)] = np.asarray(log_q)[: len(part)]
+        return found
+
+    def compile(self) -> None:
+        """Before the clock starts: everything that will be run, once, with nothing learnt."""
+        trees, _ = self.draw()
+        replayed = np.resize(trees, (self.num_replayed, trees.shape[1]))
+        before = self.policy, self._state
+        self.learn(trees, np.zeros(len(trees)), replayed, 0.0)
+        self.log_prob(trees)
+        self.policy, self._state = before
+        self._num_drawn = 0
+
+
+def _make_writer(grammar: Grammar, prior: TreePrior) -> Writer:
+    try:
+        made = make_writer(grammar, prior, jnp.float32)
+    except ValueError:  # count rules that give a tree too many distinct costs
+        return Writer(masking.make_mask(grammar), -1, None)
+    return Writer(made.mask, -1, made.walk)
+
+
+@eqx.filter_jit
+def _draw(policy: AbstractPolicy, writer: Writer, num_samples: int, key: Any) -> tuple[Any, Any]:
+    drawn = StratifiedDraws()(policy, writer, num_samples, key=key)
+    return drawn.tokens, drawn.log_q
+
+
+@eqx.filter_jit
+def _log_prob(policy: AbstractPolicy, writer: Writer, trees: Any) -> Any:
+    nothing = jnp.zeros(trees.shape[1:], dtype=jnp.float32)
+    return jax.vmap(lambda tree: log_prob(policy, writer, tree, nothing))(trees)
+
+
+@eqx.filter_jit
+def _learn(
+    policy: AbstractPolicy,
+    writer: Writer,
+    optimiser: Adam,
+    state: Any,
+    fresh: Any,
+    advantages: Any,
+    replayed: Any,
+    rate: Any,
+) -> tuple[AbstractPolicy, Any]:
+    trees = jnp.concatenate([fresh, replayed])
+    weights = jnp.concatenate(
+        [
+            advantages / fresh.shape[0],
+            jnp.full(replayed.shape[:1], REPLAY_WEIGHT / replayed.shape[0], dtype=jnp.float32),
+        ]
+    )
+
+    def loss(policy: AbstractPolicy) -> Any:
+        return -(weights * _log_prob(policy, writer, trees)).sum()
+
+    gradient = jax.grad(loss)(policy)
+    moved, after = optimiser(policy, gradient, state, rate)
+    return moved, after

@@ -1,0 +1,1 @@
+"""The answer: trees, functions, constants, noise, evidence and predictive draws."""

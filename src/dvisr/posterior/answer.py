@@ -1,0 +1,110 @@
+"""`Posterior`: the answer of a fit, as tables and as draws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+
+from dvisr.constraints import Grammar
+from dvisr.expression import Expression
+from dvisr.library import Kind
+from dvisr.marginal import Weighed
+from dvisr.posterior.predictive import Draws
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """Trees that are the same function. The expression is the likeliest and simplest of them."""
+
+    expression: Expression
+    probability: float
+    log_joint: float
+    num_trees: int
+    weighed: Weighed
+
+    @property
+    def modal(self) -> Expression:
+        return self.expression.with_constants(self.weighed.mode.tolist())
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    expression: Expression
+    probability: float
+    log_joint: float
+    weighed: Weighed | None  # None: too unlikely to have been weighed by itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Posterior:
+    """Functions and trees, likeliest first: all that matter, not all that were visited.
+
+    `log_evidence` is the log of the sum over visited trees, a lower bound on the evidence, unless
+    `is_exact`, when every tree was visited.
+    """
+
+    grammar: Grammar
+    functions: tuple[Function, ...]
+    trees: tuple[Tree, ...]
+    log_evidence: float
+    log_evidence_stderr: float
+    is_exact: bool
+    inclusion: pd.Series
+    draws: Draws
+
+    def function_table(self) -> pd.DataFrame:
+        rows = [
+            {
+                "expression": str(function.expression),
+                "equation": str(function.modal),
+                "probability": function.probability,
+                "num_trees": function.num_trees,
+                "complexity": function.expression.complexity,
+                "log_joint": function.log_joint,
+                **_constants(function.weighed),
+            }
+            for function in self.functions
+        ]
+        return pd.DataFrame(rows)
+
+    def tree_table(self) -> pd.DataFrame:
+        rows = [
+            {
+                "expression": str(tree.expression),
+                "probability": tree.probability,
+                "complexity": tree.expression.complexity,
+                "log_joint": tree.log_joint,
+                **_constants(tree.weighed),
+            }
+            for tree in self.trees
+        ]
+        return pd.DataFrame(rows)
+
+
+def _constants(weighed: Weighed | None) -> dict[str, object]:
+    if weighed is None:
+        return {"constants": None, "constants_std": None}
+    return {
+        "constants": tuple(float(value) for value in weighed.mean),
+        "constants_std": tuple(float(value) for value in weighed.std),
+    }
+
+
+def inclusion_of(grammar: Grammar, trees: np.ndarray, shares: np.ndarray) -> pd.Series:
+    """The probability that each variable appears."""
+    library = grammar.library
+    found = {
+        library[token].column_name: float(shares[(trees == token).any(axis=1)].sum())
+        for token in library.ids_of_kind(Kind.VARIABLE)
+    }
+    return pd.Series(found, name="inclusion", dtype=float).clip(0.0, 1.0)
+
+
+def log_total(values: np.ndarray) -> float:
+    top = float(values.max()) if len(values) else -math.inf
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.exp(values - top).sum()))

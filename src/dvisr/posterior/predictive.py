@@ -1,0 +1,142 @@
+"""Predictions from stored draws of tree, constants and noise.
+
+A prediction at a row depends on that row and the draws alone, so it is the same whichever rows are
+asked for together. Draws that are undefined at a row are counted and left out there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from dvisr.evaluation import evaluate
+from dvisr.expression import Expression
+
+_REACH = 10.0  # interquartile ranges beyond the quartiles at which a draw counts as exploded
+_MOST_VALUES = 20_000_000  # draws times rows that are held at once
+_NODES = 8  # of the noise, for each draw
+
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """Equally likely draws from the posterior."""
+
+    expressions: tuple[Expression, ...]
+    tree: np.ndarray  # (draws,): which of the expressions
+    constants: np.ndarray  # (draws, most constants)
+    noise: np.ndarray  # (draws,): the factor s of the noise
+    scale: float  # what s is multiplied by, where all rows have one scale
+
+    def __len__(self) -> int:
+        return len(self.tree)
+
+    def curves(self, X: np.ndarray) -> np.ndarray:
+        """(draws, rows): each draw's values, NaN where it is undefined."""
+        values = np.full((len(self), len(X)), np.nan)
+        for number, expression in enumerate(self.expressions):
+            rows = np.flatnonzero(self.tree == number)
+            if len(rows) == 0:
+                continue
+            own = self.constants[rows, : expression.num_constants]
+            found, defined = evaluate(expression, X, [column[:, None] for column in own.T])
+            shape = (len(rows), len(X))
+            values[rows] = np.where(
+                np.broadcast_to(defined, shape), np.broadcast_to(found, shape), np.nan
+            )
+        return values
+
+    def parts(self, num_rows: int) -> list[slice]:
+        """Rows that can be worked out at once."""
+        size = max(1, _MOST_VALUES // max(1, _NODES * len(self)))
+        return [slice(start, start + size) for start in range(0, num_rows, size)]
+
+    def sigmas(self, bars: np.ndarray | None) -> np.ndarray:
+        """(draws, rows) or (draws, 1): the noise's standard deviation."""
+        if bars is None:
+            return (self.noise * self.scale)[:, None]
+        found: np.ndarray = self.noise[:, None] * bars[None, :]
+        return found
+
+
+def moments(
+    draws: Draws, X: np.ndarray, bars: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each row: the mean of the curves, the standard deviation of a new observation, and the
+    share of draws that are undefined there.
+
+    The mean is a mean, except that draws far outside the others count as lying at a bound: ten
+    interquartile ranges (or standard deviations of the noise, if those are larger) beyond the
+    quartiles. A tree of one per cent that explodes would otherwise be all that is left of it.
+    """
+    mean, std, undefined = np.empty(len(X)), np.empty(len(X)), np.empty(len(X))
+    for part in draws.parts(len(X)):
+        curves = draws.curves(X[part])
+        variance = np.mean(draws.sigmas(None if bars is None else bars[part]) ** 2, axis=0)
+        clipped = bounded(curves, np.sqrt(variance))
+        undefined[part] = np.isnan(curves).mean(axis=0)
+        present = ~np.isnan(clipped)
+        count = np.maximum(present.sum(axis=0), 1)
+        total = np.where(present, clipped, 0.0).sum(axis=0) / count
+        centred = np.where(present, clipped - total, 0.0)
+        spread = (centred**2).sum(axis=0) / count
+        nothing = ~present.any(axis=0)
+        mean[part] = np.where(nothing, np.nan, total)
+        std[part] = np.where(nothing, np.nan, np.sqrt(spread + variance))
+    return mean, std, undefined
+
+
+def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Values outside the quartiles by more than ten times their distance, moved to there."""
+    empty = np.isnan(curves).all(axis=0)
+    low, high = np.nanquantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
+    reach = _REACH * np.maximum(high - low, noise)
+    found: np.ndarray = np.clip(curves, low - reach, high + reach)
+    return found
+
+
+def quantiles(
+    draws: Draws,
+    X: np.ndarray,
+    levels: Sequence[float],
+    *,
+    with_noise: bool,
+    bars: np.ndarray | None = None,
+) -> np.ndarray:
+    """(rows, levels): of a new observation, or of the curve alone."""
+    found = np.empty((len(X), len(levels)))
+    # Noise at the middles of equally likely slices, so that no row needs random numbers.
+    nodes = ndtri((np.arange(_NODES) + 0.5) / _NODES)
+    nodes = nodes / np.sqrt(np.mean(nodes**2))
+    for part in draws.parts(len(X)):
+        curves = draws.curves(X[part])
+        if with_noise:
+            sigmas = draws.sigmas(None if bars is None else bars[part])
+            noisy = curves[None] + nodes[:, None, None] * sigmas[None]
+            curves = noisy.reshape(-1, curves.shape[1])
+        empty = np.isnan(curves).all(axis=0)
+        at = np.nanquantile(np.where(empty, 0.0, curves), list(levels), axis=0)
+        found[part] = np.where(empty, np.nan, at).T
+    return found
+
+
+def observations(
+    draws: Draws,
+    X: np.ndarray,
+    count: int,
+    rng: np.random.Generator,
+    bars: np.ndarray | None = None,
+) -> np.ndarray:
+    """(rows, count): each column a whole data set drawn from the posterior predictive."""
+    chosen = rng.choice(len(draws), count, replace=count > len(draws))
+    some = dataclasses.replace(
+        draws,
+        tree=draws.tree[chosen],
+        constants=draws.constants[chosen],
+        noise=draws.noise[chosen],
+    )
+    curves = some.curves(X)
+    drawn: np.ndarray = curves + some.sigmas(bars) * rng.standard_normal(curves.shape)
+    return drawn.T

@@ -1,0 +1,99 @@
+"""Which trees to make neighbours of: good ones, at several temperatures, and the best of each size.
+
+A temperature is chosen so that so many forms share the weight, not by its own number: what is hot
+for twenty points is freezing for a thousand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dvisr.search.ledger import ISLANDS, Ledger
+
+EFFECTIVE = (5.0, 20.0, 80.0, 300.0)  # forms that share the weight, by level
+_FOREMOST = 3000  # forms that are looked at
+_BY_SIZE = 0.2  # the share of parents that are the best of their size
+
+
+def temper(log_joint: np.ndarray, effective: float) -> np.ndarray:
+    """Shares of a softmax at the lowest temperature at which that many have the weight (by the
+    sum of squares); not below a temperature of 1."""
+    count = int(np.isfinite(log_joint).sum())
+    if count == 0:
+        return np.zeros(len(log_joint))
+
+    def shares(cold: float) -> np.ndarray:
+        powers = np.exp(cold * (log_joint - log_joint.max()))
+        found: np.ndarray = powers / powers.sum()
+        return found
+
+    if 1.0 / (shares(1.0) ** 2).sum() >= min(effective, 0.9 * count):
+        return shares(1.0)
+    low, high = -14.0, 0.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        if 1.0 / (shares(np.exp(middle)) ** 2).sum() >= min(effective, 0.9 * count):
+            low = middle
+        else:
+            high = middle
+    return shares(np.exp(low))
+
+
+class Parents:
+    """Draws parents for one island from what that island has seen."""
+
+    def __init__(self, ledger: Ledger, island: int) -> None:
+        seen = (ledger.tree_islands >> island) & 1 > 0
+        of_island = np.zeros(ledger.num_forms, dtype=bool)
+        of_island[ledger.tree_form[seen]] = True
+        joint = np.where(of_island, ledger.form_log_joint, -np.inf)
+        count = min(_FOREMOST, len(joint))
+        foremost = np.argpartition(-joint, count - 1)[:count]
+        foremost = foremost[np.isfinite(joint[foremost])]
+        self.trees = ledger.form_tree[foremost]
+        self._log_joint = joint[foremost]
+        self._best_of_size = self._best_by_size(ledger, foremost)
+
+    def _best_by_size(self, ledger: Ledger, foremost: np.ndarray) -> np.ndarray:
+        """Judged by the likelihood: the prior is the same for all of a size, or nearly."""
+        sizes = (self.trees >= 0).sum(axis=1)
+        fit = ledger.form_log_marginal[foremost]
+        places = []
+        for size in np.unique(sizes):
+            own = np.flatnonzero(sizes == size)
+            places += own[np.argsort(-fit[own], kind="stable")[:3]].tolist()
+        return np.array(places, dtype=np.int64)
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        if len(self.trees) == 0:
+            return self.trees
+        by_size = rng.choice(self._best_of_size, int(_BY_SIZE * count))
+        rest = count - len(by_size)
+        parts = [by_size]
+        for level, effective in enumerate(EFFECTIVE):
+            share = rest * (level + 1) // len(EFFECTIVE) - rest * level // len(EFFECTIVE)
+            parts.append(rng.choice(len(self.trees), share, p=temper(self._log_joint, effective)))
+        drawn: np.ndarray = self.trees[np.concatenate(parts)]
+        return drawn
+
+    def best(self, count: int) -> np.ndarray:
+        """The likeliest, and the best of each size."""
+        order = np.argsort(-self._log_joint, kind="stable")[:count]
+        chosen = np.concatenate([order, self._best_of_size[::3]])
+        trees: np.ndarray = self.trees[np.unique(chosen)]
+        return trees
+
+
+def agreement(ledger: Ledger) -> float:
+    """How far the islands' posteriors over forms agree: 1 less their total variation. What one has
+    missed and the other has not shows here."""
+    shares = []
+    for island in range(ISLANDS):
+        seen = np.flatnonzero((ledger.tree_islands >> island) & 1)
+        joint = ledger.tree_log_joint[seen]
+        total = np.zeros(ledger.num_forms)
+        if len(joint) == 0 or not np.isfinite(joint.max()):
+            return 0.0
+        np.add.at(total, ledger.tree_form[seen], np.exp(joint - joint.max()))
+        shares.append(total / total.sum())
+    return 1.0 - 0.5 * float(np.abs(shares[0] - shares[1]).sum())
