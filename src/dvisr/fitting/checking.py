@@ -115,7 +115,7 @@ def k_hat(log_weights: np.ndarray) -> float:
         return 0.0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = float(array_stats.psislw(finite)[1])
+        found = float(array_stats.psislw(-finite)[1])  # it takes log likelihoods left out
     return found if math.isfinite(found) else 0.0
 
 

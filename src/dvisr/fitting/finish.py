@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 import time
 
@@ -173,13 +175,14 @@ class Finish:
             key=lambda t: (-round(t.log_joint, 9), t.expression.complexity, t.expression.tokens),
         )
 
-    def _weighed_tree(self, number: int) -> Weighed:
+    def _weighed_tree(self, number: int) -> Weighed | None:
         """A tree's own constants, in its own order and with its own signs."""
         tree, form = self.ledger.trees[number], int(self.ledger.tree_form[number])
-        if form in self.weighed and (tree == self.shown(form)).all():
-            return self.weighed[form]
-        rng = np.random.default_rng([self.search.seed, *(int(token) + 1 for token in tree)])
-        return weigh(self.search.engine, tree, rng, error=_ROUGH, num_starts=8)
+        known = self.weighed.get(form)
+        if known is None or (tree == self.shown(form)).all():
+            return known
+        X = self.search.problem.data.X
+        return matched(self.expression(self.shown(form)), known, self.expression(tree), X)
 
     def _functions(self, forms: list[int], shares: np.ndarray) -> list[Function]:
         """Forms that the data fit to one and the same function are merged: x * c + c and
@@ -253,6 +256,26 @@ class Finish:
             noise=noise_draws(self.search.engine, squares, rng),
             scale=float(np.median(scale)),
         )
+
+
+def matched(one: Expression, weighed: Weighed, two: Expression, X: np.ndarray) -> Weighed | None:
+    """What is known of one tree's constants as the other's, which has the same ones in another
+    order or with other signs; None where no order and signs make the two equal."""
+    values, _ = evaluate(one, X, list(weighed.mode))
+    k = len(weighed.mode)
+    for order in itertools.permutations(range(k)):
+        for signs in itertools.product((1.0, -1.0), repeat=k):
+            factors = np.array(signs)
+            others, defined = evaluate(two, X, list(factors * weighed.mode[list(order)]))
+            if defined.all() and np.allclose(others, values, rtol=1e-9, atol=1e-12):
+                flips = np.outer(factors, factors)
+                return dataclasses.replace(
+                    weighed,
+                    mode=factors * weighed.mode[list(order)],
+                    curvature=flips * weighed.curvature[np.ix_(order, order)],
+                    constants=factors * weighed.constants[:, list(order)],
+                )
+    return None
 
 
 def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[int]]:

@@ -95,6 +95,24 @@ class Search:
         self.floor = _floor(problem)
         self._seconds = 0.0
 
+    def continues(self, problem: Problem, num_samples: int) -> bool:
+        """Whether a search of that problem can go on from here."""
+        own = self.problem
+        return (
+            num_samples == self.num_samples
+            and problem.grammar.library == own.grammar.library
+            and problem.grammar.max_tokens == own.grammar.max_tokens
+            and problem.grammar.rules == own.grammar.rules
+            and problem.constant_prior == own.constant_prior
+            and np.array_equal(problem.tree_prior.log_size, own.tree_prior.log_size)
+            and np.array_equal(problem.tree_prior.log_token, own.tree_prior.log_token)
+            and np.array_equal(problem.data.X, own.data.X)
+            and type(problem.likelihood) is type(own.likelihood)
+            and np.array_equal(problem.likelihood.y, own.likelihood.y)
+            and np.array_equal(problem.likelihood.scale, own.likelihood.scale)
+            and problem.likelihood.total == own.likelihood.total
+        )
+
     def _fit(self, trees: np.ndarray) -> np.ndarray:
         known = self.ledger.form_log_marginal
         best = float(known.max()) if len(known) and not self.is_enumerated else -np.inf

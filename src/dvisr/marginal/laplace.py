@@ -260,7 +260,7 @@ def find_modes(apply, tokens, shape, num_starts, tolerance, bar, law, work, fit,
         least = min(least, squares)
         if found and not _is_new(found, k, fit.here, squares, tolerance, law, fit):
             continue
-        height = descend(apply, shape, fit.here, always, 25, tolerance, np.inf, law, work, fit)
+        height = descend(apply, shape, fit.here, always, 100, tolerance, np.inf, law, work, fit)
         if height < np.inf:
             found = _keep(apply, found, fit.here, shape, law, work, fit)
     found = _mirrored(apply, found, shape, law, work, fit)

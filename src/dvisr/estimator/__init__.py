@@ -1,0 +1,5 @@
+"""`DVISRRegressor`."""
+
+from dvisr.estimator.regressor import DVISRRegressor, FitWarning
+
+__all__ = ["DVISRRegressor", "FitWarning"]
