@@ -7,8 +7,10 @@ import sys
 
 import click
 
+from dvisr.cli.compare import compare
 from dvisr.cli.console import printable
-from dvisr.cli.exact import demo, exact
+from dvisr.cli.exact import exact
+from dvisr.cli.fit import demo, fit
 from dvisr.cli.reproduce import reproduce
 
 OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -57,5 +59,7 @@ def cli(context: click.Context) -> None:
 
 
 cli.add_command(exact)
+cli.add_command(fit)
+cli.add_command(compare)
 cli.add_command(demo)
 cli.add_command(reproduce)

@@ -42,6 +42,13 @@ def late_progress(what: str) -> Iterator[Callable[[float], None]]:
         bar.stop()
 
 
+@contextmanager
+def fit_progress(what: str) -> Iterator[Callable[[int, int, float], None]]:
+    """The same for a fit, which says how many steps are done and what the evidence is by then."""
+    with late_progress(what) as show:
+        yield lambda done, steps, evidence: show(done / steps)
+
+
 def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

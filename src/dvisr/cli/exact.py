@@ -1,8 +1,7 @@
-"""`dvisr exact` and `dvisr demo`."""
+"""`dvisr exact`."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -15,37 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, printable
-from dvisr.data import PLANETS, dataset_from_table, read_table
+from dvisr.cli.options import Noise, names
+from dvisr.data import dataset_from_table, read_table
 from dvisr.exact import ExactPosterior, exact_posterior
 from dvisr.types import Dataset
-
-
-class _Noise(click.ParamType):
-    name = "NUMBER|infer"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        if value == "infer":
-            return "infer"
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            self.fail(f"{value!r} is neither a number nor 'infer'", param, ctx)
-
-
-def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    try:
-        return tuple(name.strip() for name in next(csv.reader([value])) if name.strip())
-    except csv.Error as error:
-        raise click.BadParameter(f"the list can't be read: {error}") from None
 
 
 @click.command(short_help="The exact posterior over all small expressions.")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", required=True, help="The column to explain.")
 @click.option(
-    "--features", callback=_names, help="Columns to explain it by, as a,b; by default all others."
+    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
 )
 @click.option("--err", help="A column with the standard deviation of each row's noise.")
 @click.option("--operators", default="+,*,sin", show_default=True, help="Operators and numbers.")
@@ -60,7 +39,7 @@ def _names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:
 @click.option(
     "--noise",
     "--likelihood-std",
-    type=_Noise(),
+    type=Noise(),
     default=1.0,
     show_default=True,
     help="Standard deviation of the noise (with --err, a factor of it), or infer.",
@@ -113,25 +92,6 @@ def _settings(settings: dict[str, Any], err: str | None) -> str:
         mean, std = settings["constant_prior_mean"], settings["constant_prior_std"]
         text += f", constants Normal({mean:g}, {std:g})"
     return text
-
-
-@click.command(short_help="Kepler's third law from eight planets.")
-def demo() -> None:
-    """Find the law between the planets' distances from the Sun and their years."""
-    console = new_console()
-    console.print(
-        "Eight planets: a, the distance from the Sun (astronomical units), and the period"
-    )
-    console.print("(years). Every formula of up to 8 tokens over + - * / sqrt is weighed, with the")
-    console.print("noise unknown. What Kepler found in 1619 was period² = a³.\n")
-    dataset = dataset_from_table(PLANETS, "period", features=["a"])
-    settings = {
-        "operators": ("+", "-", "*", "/", "sqrt"),
-        "max_tokens": 8,
-        "noise": "infer",
-        "tree_prior": "size-balanced",
-    }
-    _print(_solved(dataset, settings), 8)
 
 
 def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:

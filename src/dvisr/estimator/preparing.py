@@ -27,9 +27,7 @@ def checked_table(model: Any, X: Any, y: Any, sample_weight: Any, y_err: Any) ->
     if y is None:
         raise ValueError("this regressor requires y to be passed, but the target y is None")
     names = _column_names(X)
-    X, y = validate_data(
-        model, _plain(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=1
-    )
+    X, y = _validated(model, X, y, y_numeric=True, ensure_min_samples=1)
     bars = None if y_err is None else as_numbers(np.asarray(y_err).reshape(-1), "y_err")
     names = names or [f"x{column}" for column in range(X.shape[1])]
     data = Dataset.create(X, y, bars, names)
@@ -63,14 +61,25 @@ def checked_rows(model: Any, X: Any, names: tuple[str, ...]) -> np.ndarray:
     have names."""
     given = _column_names(X)
     if given is not None and hasattr(model, "feature_names_in_") and set(given) >= set(names):
-        X = pd.DataFrame({name: as_numbers(X[name], f"column {name!r}") for name in names})
-    return np.asarray(validate_data(model, _plain(X), dtype=np.float64, reset=False))
+        own = dict(zip(given, X.columns, strict=True))
+        X = pd.DataFrame({name: as_numbers(X[own[name]], f"column {name!r}") for name in names})
+    return np.asarray(_validated(model, X, reset=False))
+
+
+def _validated(model: Any, X: Any, *others: Any, **options: Any) -> Any:
+    try:
+        return validate_data(model, _plain(X), *others, dtype=np.float64, **options)
+    except OverflowError:
+        raise ValueError("the data hold a number that is too large for float64") from None
 
 
 def checked_bars(y_err: Any, num_rows: int) -> np.ndarray | None:
     if y_err is None:
         return None
-    bars = np.broadcast_to(as_numbers(np.atleast_1d(np.asarray(y_err)), "y_err"), (num_rows,))
+    bars = as_numbers(np.atleast_1d(np.asarray(y_err)).reshape(-1), "y_err")
+    if len(bars) not in (1, num_rows):
+        raise ValueError(f"y_err has {len(bars)} rows and X has {num_rows}")
+    bars = np.broadcast_to(bars, (num_rows,))
     if not (bars > 0.0).all():
         raise ValueError("y_err must be above zero in every row")
     return bars
@@ -83,18 +92,26 @@ def _column_names(X: Any) -> list[str] | None:
 
 
 def _plain(X: Any) -> Any:
-    """A frame's columns as numbers, with an error that names the one that has none."""
+    """A frame's columns as numbers, with an error that names the one that has none. Of others, what
+    scikit-learn would take for numbers is refused."""
     names = _column_names(X)
     if names is None:
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+            raise ValueError("X holds dates or times: turn them into numbers first")
+        if np.ma.is_masked(X):
+            raise ValueError("X has a missing value: remove its row or fill it in")
         return X
     if len(set(names)) < len(names):
         twice = sorted(name for name in set(names) if names.count(name) > 1)
         raise ValueError(f"two columns are called {twice[0]!r}: rename one")
     columns = {name: as_numbers(X[name], f"column {name!r}") for name in X.columns}
-    return pd.DataFrame(columns)
+    is_mixed = 0 < sum(isinstance(name, str) for name in columns) < len(columns)
+    return pd.DataFrame({str(n): c for n, c in columns.items()} if is_mixed else columns)
 
 
-def checked_number(value: Any, name: str, least: int) -> int:
+def checked_number(value: Any, name: str, least: int) -> int | None:
+    if value is None:
+        return None
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")

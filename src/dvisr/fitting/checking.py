@@ -18,11 +18,13 @@ from dvisr.diagnostics import Verdict, importance_weights, judged, total_variati
 from dvisr.fitting.finish import Finish
 from dvisr.fitting.loop import Search
 from dvisr.posterior.answer import Posterior, log_total
+from dvisr.posterior.predictive import moments
 from dvisr.search.exploring import agreement
 
 FRESH = 1500
 LESSONS = 120
 _RATE = 5e-3
+_TAIL = 10.0
 _COMPARED = 1000  # trees whose q is compared with their posterior
 
 
@@ -106,12 +108,11 @@ def total_variation_of(search: Search) -> float:
 
 def k_hat(log_weights: np.ndarray) -> float:
     """Pareto's k of a tree's importance weights: above 0.7 their tail is too heavy to rely on. Zero
-    where the largest weights are all but equal: they have no tail."""
+    where no weight is ten times the mean: they have no tail, and its fit means nothing."""
     from arviz_stats.base import array_stats
 
     finite = log_weights[np.isfinite(log_weights)]
-    largest = np.sort(finite)[-max(5, len(finite) // 5) :]
-    if len(finite) < 100 or largest[-1] - largest[0] < 1e-3:
+    if len(finite) < 100 or finite.max() < math.log(_TAIL / len(log_weights)):
         return 0.0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -138,29 +139,23 @@ def diagnose(search: Search, finish: Finish, answer: Posterior, checked: dict[st
     if not answer.is_exact:
         found["island_agreement"] = agreement(search.ledger)
         found["total_variation"] = total_variation_of(search)
-    mean = sum(
-        function.probability * values
-        for function, values in _fits(finish, answer)
-        if np.isfinite(values).all()
-    )
-    y = search.problem.likelihood.y
-    left, spread = float(np.mean((y - mean) ** 2)), float(np.var(y))
-    found["r2"] = 1.0 - left / spread if spread > 0.0 else math.nan
+    found["r2"] = _r2(search, answer)
     verdict = _verdict(found)
     return {"verdict": verdict.word, "reasons": list(verdict.reasons), **found}
 
 
-def _fits(finish: Finish, answer: Posterior) -> list[tuple[Any, np.ndarray]]:
-    from dvisr.evaluation import evaluate
-
-    X = finish.search.problem.data.X
-    total = sum(function.probability for function in answer.functions)
-    found = []
-    for function in answer.functions[:20]:
-        values, defined = evaluate(function.modal, X)
-        scaled = np.where(defined, np.broadcast_to(values, (len(X),)), np.nan) / total
-        found.append((function, scaled))
-    return found
+def _r2(search: Search, answer: Posterior) -> float:
+    """Of the posterior's mean at the data; NaN for a constant target. In units of the target, so
+    that no square overflows."""
+    likelihood = search.problem.likelihood
+    unit = float(np.abs(likelihood.y).max()) or 1.0
+    y = likelihood.y / unit
+    mean, _, _ = moments(answer.draws, search.problem.data.X)
+    with np.errstate(over="ignore"):
+        left = float(np.average((y - mean / unit) ** 2, weights=likelihood.weights))
+    centred = y - np.average(y, weights=likelihood.weights)
+    spread = float(np.average(centred**2, weights=likelihood.weights))
+    return 1.0 - left / spread if spread > 1e-24 else math.nan
 
 
 def _verdict(found: dict[str, Any]) -> Verdict:

@@ -52,7 +52,10 @@ class Finish:
     def shares(self) -> np.ndarray:
         """Of each form: its posterior probability among the visited."""
         joint = self.ledger.form_log_joint
-        found: np.ndarray = np.exp(joint - log_total(joint))
+        total = log_total(joint)
+        if not math.isfinite(total):
+            return np.zeros(len(joint))
+        found: np.ndarray = np.exp(joint - total)
         return found
 
     def weigh(self, deadline: float | None) -> None:
@@ -290,6 +293,8 @@ def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[i
         num_threads=engine.num_threads,
     )
     X = np.concatenate([engine.X, probes])
+    unit = float(np.abs(engine.likelihood.y).max()) or 1.0  # so that no square overflows
+    y = engine.likelihood.y / unit
     values = []
     for tree in trees:
         fitted = flat.polish(tree)
@@ -297,11 +302,14 @@ def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[i
         expression = Expression(engine.library, tokens)
         constants = [np.asarray(value) for value in fitted]
         found, defined = evaluate(expression, X, constants[: expression.num_constants])
-        values.append(np.where(defined, np.broadcast_to(found, (len(X),)), np.nan))
-    spread = float(np.std(engine.likelihood.y)) or 1.0
+        values.append(np.where(defined, np.broadcast_to(found, (len(X),)), np.nan) / unit)
+    spread = float(np.std(y)) or 1.0
     groups: list[list[int]] = []
     for place, row in enumerate(values):
-        left = float(np.sqrt(np.nanmean((row[: len(engine.X)] - engine.likelihood.y) ** 2)))
+        residuals = row[: len(y)] - y
+        residuals = residuals[np.isfinite(residuals)]
+        with np.errstate(over="ignore"):
+            left = float(np.sqrt((residuals**2).sum() / max(1, len(residuals))))
         for group in groups:
             other = values[group[0]]
             same = np.isnan(row) == np.isnan(other)

@@ -11,6 +11,7 @@ from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
 from dvisr.fitting.loop import Search
 
+FRONT_COLUMNS = ["complexity", "loss", "r2", "score", "equation", "probability"]
 _CANDIDATES = 3  # of each size
 _BETTER = 0.999  # of the loss: what counts as better
 
@@ -24,6 +25,9 @@ def front(search: Search) -> pd.DataFrame:
     sizes = (ledger.form_tree >= 0).sum(axis=1)
     rows: list[dict[str, object]] = []
     best, before = math.inf, 0
+    unit = _unit(search)  # losses are in units of the target, so that no square overflows
+    centred = (problem.data.y - _mean(search)) / unit
+    spread = float(np.average(centred**2, weights=_weights(search)))
     for size in np.unique(sizes):
         own = np.flatnonzero((sizes == size) & np.isfinite(ledger.form_log_marginal))
         order = own[np.argsort(-ledger.form_log_marginal[own], kind="stable")[:_CANDIDATES]]
@@ -34,20 +38,18 @@ def front(search: Search) -> pd.DataFrame:
         if not loss < _BETTER * best:
             continue
         fall = math.log(best / loss) if 0.0 < loss < best < math.inf else 0.0
-        spread = float(np.average((problem.data.y - _mean(search)) ** 2, weights=_weights(search)))
         rows.append(
             {
                 "complexity": int(size),
-                "loss": loss,
-                "r2": 1.0 - loss / spread if spread > 0.0 else math.nan,
+                "loss": loss * unit * unit,
+                "r2": 1.0 - loss / spread if spread > 1e-24 else math.nan,
                 "score": fall / max(1, int(size) - before),
                 "equation": str(expression),
                 "probability": math.exp(joint[form] - total),
             }
         )
         best, before = loss, int(size)
-    columns = ["complexity", "loss", "r2", "score", "equation", "probability"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=FRONT_COLUMNS)
 
 
 def _fitted(search: Search, tree: np.ndarray) -> tuple[float, Expression]:
@@ -60,7 +62,7 @@ def _fitted(search: Search, tree: np.ndarray) -> tuple[float, Expression]:
     if not defined.all():
         return math.inf, expression
     with np.errstate(over="ignore"):
-        squares = (np.broadcast_to(values, data.y.shape) - data.y) ** 2
+        squares = ((np.broadcast_to(values, data.y.shape) - data.y) / _unit(search)) ** 2
     return float(np.average(squares, weights=_weights(search))), expression
 
 
@@ -68,5 +70,10 @@ def _weights(search: Search) -> np.ndarray | None:
     return search.problem.likelihood.weights
 
 
+def _unit(search: Search) -> float:
+    return float(np.abs(search.problem.data.y).max()) or 1.0
+
+
 def _mean(search: Search) -> float:
-    return float(np.average(search.problem.data.y, weights=_weights(search)))
+    unit = _unit(search)
+    return unit * float(np.average(search.problem.data.y / unit, weights=_weights(search)))

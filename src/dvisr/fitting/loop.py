@@ -26,6 +26,8 @@ from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
 from dvisr.target import UNDEFINED_ERRORS
 
+NUM_STEPS = 15
+NUM_SAMPLES = 256
 MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
 MOST_POINTS = 20_000_000  # ... times points
 _NEIGHBOURS = 4  # an island, for each sample of a step

@@ -65,7 +65,7 @@ class Engine:
     def fit(self, trees: np.ndarray, num_starts: int = NUM_STARTS, bar: float = -math.inf) -> Fits:
         """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
         will clearly not come up to a log marginal likelihood of `bar` are fitted roughly."""
-        trees = np.ascontiguousarray(trees, dtype=np.int8)
+        trees = np.array(trees, dtype=np.int8, order="C")
         length = max(1, trees.shape[1])
         most = int((trees == self.library.constant_id).sum(axis=1).max(initial=0))
         if self.library.constant_id < 0:
@@ -129,8 +129,8 @@ def make_law(likelihood: AbstractLikelihood, prior: AbstractConstantPrior) -> La
         constant += float(gammaln(shape + 0.5 * likelihood.count) - gammaln(shape))
         constant -= 0.5 * likelihood.count * math.log(rate)
     return Law(
-        np.ascontiguousarray(likelihood.y, dtype=np.float64),
-        np.ascontiguousarray(inverse, dtype=np.float64),
+        np.array(likelihood.y, dtype=np.float64),  # copies: for arrays that can't be written to
+        np.array(inverse, dtype=np.float64),  # Numba would compile everything once more
         float(likelihood.count),
         is_inferred,
         float(shape),

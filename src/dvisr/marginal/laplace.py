@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import CONSTANT, prepare
+from dvisr.marginal.evaluating import prepare
+from dvisr.marginal.linear import log_marginal_if_linear
 from dvisr.marginal.optimising import (
     MAX_MODES,
     MAX_STARTS,
@@ -27,6 +28,7 @@ from dvisr.marginal.optimising import (
     sharpness,
     squares_at,
 )
+from dvisr.marginal.starting import seed, start
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
 _APART = 9.0  # squared distance, in standard deviations, from which two modes are two
@@ -34,48 +36,6 @@ _RACE = 3  # iterations that every start gets
 _EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
 _BELOW = 20.0  # a mode so much lower than the best is left out
-
-
-@compiled
-def _random(state):
-    """splitmix64: the next of a sequence, uniform between 0 and 1."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@compiled
-def _seed(tokens, num_nodes, state):
-    """From the tree itself, so that it does not matter which trees are fitted before it."""
-    state[0] = np.uint64(0x243F6A8885A308D3)
-    for position in range(num_nodes):
-        state[0] = (state[0] ^ np.uint64(tokens[position] + 1)) * np.uint64(0x100000001B3)
-        _random(state)
-
-
-@compiled
-def _start(number, shape, constants, law, work, units, state):
-    """Starting values: ones, then sizes over some decades in units of the data, and now and then a
-    value of the data themselves."""
-    for j in range(shape.num_constants):
-        if number == 0:
-            constants[j] = 1.0
-            continue
-        if _random(state) < 0.25:
-            position = int(_random(state) * shape.num_nodes)
-            point = int(_random(state) * len(law.y))
-            value = work.values[position, point]
-            if work.state[position] != 0 or _random(state) < 0.2:
-                value = law.y[point]
-            constants[j] = value if abs(value) < 1e100 else 1.0
-            continue
-        spread = 1.0 if number < 4 else 1.7
-        size = 10.0 ** (spread * (2.0 * _random(state) - 1.0))
-        unit = units[int(_random(state) * len(units))]
-        constants[j] = size * unit * (1.0 if _random(state) < 0.5 else -1.0)
 
 
 @compiled
@@ -220,7 +180,7 @@ def _race(apply, starts, tolerance, shape, law, work, fit, units, state):
     never = k < 0
     count, undefined, number = 0 * k, 0, 0
     while number < starts:
-        _start(number + undefined, shape, fit.here, law, work, units, state)
+        start(number + undefined, shape, fit.here, law, work, units, state)
         number += 1
         squares = descend(apply, shape, fit.here, never, _RACE, tolerance, np.inf, law, work, fit)
         if squares < np.inf:
@@ -239,7 +199,7 @@ def find_modes(apply, tokens, shape, num_starts, tolerance, bar, law, work, fit,
     start is far below `bar`, a log marginal likelihood, it is left where it is."""
     k = shape.num_constants
     always, never = k >= 0, k < 0
-    _seed(tokens, shape.num_nodes, state)
+    seed(tokens, shape.num_nodes, state)
     starts = 1 if shape.is_affine else (3 * num_starts if shape.is_periodic else num_starts)
     starts = min(starts, MAX_STARTS)
     count = _race(apply, starts, tolerance, shape, law, work, fit, units, state)
@@ -283,76 +243,6 @@ def _sum_of_modes(count, fit):
 
 
 @compiled
-def _given_noise(log_s, outside, singular, along, law):
-    """The log joint density of the data and log s, constants aside; s is 1 where it is given."""
-    variance = np.exp(2.0 * log_s)
-    value = -0.5 * outside / variance
-    for i in range(len(singular)):
-        # Prior and data pull against each other along this direction.
-        spread = (law.second * singular[i]) ** 2
-        value -= 0.5 * along[i] ** 2 / (variance + spread) + 0.5 * np.log1p(spread / variance)
-    if law.is_inferred:
-        value -= (law.observations + 2.0 * law.shape) * log_s + law.rate / variance
-    return value
-
-
-@compiled
-def _linear(apply, shape, law, work, fit):
-    """Normal constants of a linear tree in closed form, for each s where the noise is inferred;
-    then s by the trapezium rule in log s, which is as good as exact for so smooth a peak. By a
-    singular value decomposition: constants that do the same work leave nothing of a Gram matrix."""
-    k, points = shape.num_constants, len(law.y)
-    for j in range(k):
-        fit.here[j] = law.first
-    squares = linearise(apply, shape, fit.here, law, work, fit)
-    slopes = np.empty((points, k))
-    largest = 0.0
-    for point in range(points):
-        for j in range(k):
-            # A constant alone keeps its slopes as they are, see `linearise`.
-            alone = law.inverse[point] if work.code[0] == CONSTANT else 1.0
-            slopes[point, j] = work.slopes[0, j, point] * alone
-            largest = max(largest, abs(slopes[point, j]))
-    if not (squares < np.inf and largest < 1e150):
-        return -np.inf
-    left, singular, _ = np.linalg.svd(slopes, full_matrices=False)
-    along = np.zeros(len(singular))
-    outside = 0.0
-    for i in range(len(singular)):
-        for point in range(points):
-            along[i] += left[point, i] * work.by_first[point]
-    for point in range(points):
-        rest = work.by_first[point]
-        for i in range(len(singular)):
-            rest -= left[point, i] * along[i]
-        outside += rest * rest
-    if not law.is_inferred:
-        return law.given_constant + _given_noise(0.0, outside, singular, along, law)
-    power = law.observations + 2.0 * law.shape
-    centre = 0.5 * np.log((2.0 * law.rate + outside) / power)
-    low = centre - 1.0 - 9.0 / np.sqrt(power)
-    # Where prior and data disagree the peak lies above, where noise explains what the constants
-    # should. The density is below exp(-power * log s): beyond `high` next to nothing is left.
-    above = 0.5 * np.log((2.0 * law.rate + squares) / power)
-    reached = max(
-        _given_noise(centre, outside, singular, along, law),
-        _given_noise(above, outside, singular, along, law),
-    )
-    high = (42.0 - reached) / power
-    gap = min(0.15, 0.35 / np.sqrt(power))
-    top, total = -np.inf, 0.0
-    for node in range(int((high - low) / gap) + 2):
-        value = _given_noise(low + gap * node, outside, singular, along, law)
-        if value > top:
-            total = total * np.exp(top - value) + 1.0 if top > -np.inf else 1.0
-            top = value
-        else:
-            total += np.exp(value - top)
-    log_prior_of_noise = np.log(2.0) + law.shape * np.log(law.rate) - math.lgamma(law.shape)
-    return law.given_constant + top + np.log(total * gap) + log_prior_of_noise
-
-
-@compiled
 def fit_one(
     apply, tokens, language, leaves, num_starts, tolerance, bar, law, work, fit, units, state, best
 ):
@@ -379,7 +269,7 @@ def fit_one(
     _copy(k, fit.modes[lowest], best)
     value = law.constant + _sum_of_modes(count, fit)
     if shape.is_affine and law.prior == NORMAL:
-        value = _linear(apply, shape, law, work, fit)
+        value = log_marginal_if_linear(apply, shape, law, work, fit)
         return value, CLOSED_FORM
     return value, LAPLACE
 

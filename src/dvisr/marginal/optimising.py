@@ -79,8 +79,15 @@ def log_prior(value, law):
         z = (value - law.first) / law.second
         return -0.5 * z * z - np.log(law.second) - 0.9189385332046727
     size = max(abs(value), 1e-4 * law.first)
-    angle = np.arctan2(size * (law.second - law.first), law.first * law.second + size * size)
-    return np.log(angle / size) - np.log(np.pi * np.log(law.second / law.first))
+    angle = np.arctan2(law.second - law.first, law.first * law.second / size + size)
+    return np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
+
+
+@compiled
+def _curvature_at_zero(law):
+    """Of minus the log of Decades: from the first terms of the arctangents' series."""
+    ratio = law.first / law.second
+    return 2.0 / 3.0 * (1.0 + ratio + ratio * ratio) / (law.first * law.first)
 
 
 @compiled
@@ -89,9 +96,9 @@ def log_prior_slope(value, law):
         return (law.first - value) / (law.second * law.second)
     low, high = law.first, law.second
     if abs(value) < 1e-3 * low:
-        return -2.0 / 3.0 * value / (low * low)
+        return -value * _curvature_at_zero(law)
     size = abs(value)
-    angle = np.arctan2(size * (high - low), low * high + size * size)
+    angle = np.arctan2(high - low, low * high / size + size)
     slope = (low / (low * low + size * size) - high / (high * high + size * size)) / angle
     return (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
 
@@ -103,7 +110,7 @@ def majorising(value, law):
     if law.prior == NORMAL:
         return 1.0 / (law.second * law.second)
     if abs(value) < 1e-3 * law.first:
-        return 2.0 / 3.0 / (law.first * law.first)
+        return _curvature_at_zero(law)
     return -log_prior_slope(value, law) / value
 
 

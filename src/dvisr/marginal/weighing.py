@@ -90,7 +90,7 @@ def weigh(
     num_starts: int = NUM_STARTS,
 ) -> Weighed:
     """`tokens` are one tree's, ids padded with -1."""
-    tokens = np.ascontiguousarray(tokens, dtype=np.int8)
+    tokens = np.array(tokens, dtype=np.int8)
     k = int((tokens == engine.library.constant_id).sum()) if engine.library.constant_id >= 0 else 0
     work = make_work(len(tokens), k, engine.leaves.shape[1])
     fit = make_fit(k)

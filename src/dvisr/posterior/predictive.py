@@ -74,26 +74,35 @@ def moments(
     mean, std, undefined = np.empty(len(X)), np.empty(len(X)), np.empty(len(X))
     for part in draws.parts(len(X)):
         curves = draws.curves(X[part])
-        variance = np.mean(draws.sigmas(None if bars is None else bars[part]) ** 2, axis=0)
-        clipped = bounded(curves, np.sqrt(variance))
+        noise = _root_mean_square(draws.sigmas(None if bars is None else bars[part]))
+        clipped = bounded(curves, noise)
         undefined[part] = np.isnan(curves).mean(axis=0)
         present = ~np.isnan(clipped)
         count = np.maximum(present.sum(axis=0), 1)
-        total = np.where(present, clipped, 0.0).sum(axis=0) / count
+        total = (np.where(present, clipped, 0.0) / count).sum(axis=0)
         centred = np.where(present, clipped - total, 0.0)
-        spread = (centred**2).sum(axis=0) / count
+        spread = _root_mean_square(centred) * np.sqrt(len(centred) / count)
         nothing = ~present.any(axis=0)
         mean[part] = np.where(nothing, np.nan, total)
-        std[part] = np.where(nothing, np.nan, np.sqrt(spread + variance))
+        std[part] = np.where(nothing, np.nan, np.hypot(spread, noise))
     return mean, std, undefined
+
+
+def _root_mean_square(values: np.ndarray) -> np.ndarray:
+    """Of each column; in units of its largest, so that no square of it over- or underflows."""
+    largest = np.abs(values).max(axis=0)
+    unit = np.where(largest > 0.0, largest, 1.0)
+    found: np.ndarray = unit * np.sqrt(np.mean((values / unit) ** 2, axis=0))
+    return found
 
 
 def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Values outside the quartiles by more than ten times their distance, moved to there."""
     empty = np.isnan(curves).all(axis=0)
     low, high = np.nanquantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
-    reach = _REACH * np.maximum(high - low, noise)
-    found: np.ndarray = np.clip(curves, low - reach, high + reach)
+    with np.errstate(over="ignore"):  # a bound beyond all numbers is none
+        reach = _REACH * np.maximum(high - low, noise)
+        found: np.ndarray = np.clip(curves, low - reach, high + reach)
     return found
 
 

@@ -3,7 +3,8 @@
 Two different forms may share a number, by chance of one in 2^64 a pair. A sum is the sum of its
 terms' numbers and a product that of its factors', so order and grouping vanish by themselves, and a
 sign is a sign. See `expression.canonical` for what the rules mean; this is how a search can afford
-them.
+them. One thing differs: powers that `canonical_form` leaves as they are because they would be very
+long are written out here too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Form(NamedTuple):
     sign: Any
     is_free: Any
     has_constant: Any
-    plus: Any  # of a sum: its terms with one sign,
+    plus: Any  # of a sum: its terms with one sign; of parts: see `_function`
     minus: Any  # ... with the other,
     others: Any  # ... and those that absorb a sign; of a product its factors, of parts the parts
     exponent: Any  # 2 or 3 for these literals, else 0
@@ -70,7 +71,7 @@ def make_algebra(library: Library, *, symmetric_constants: bool) -> Algebra:
             role = _LITERAL
             number = np.float64(abs(token.value)).view(np.uint64)
             sign = -1 if token.value < 0 else 1
-            exponent = int(token.value) if token.value in (2.0, 3.0) else 0
+            exponent = int(abs(token.value)) if abs(token.value) in (2.0, 3.0) else 0
         else:
             role = _LEAF if token.is_leaf else _ROLES.get(token.name, _FUNCTION)
         roles.append(role)
@@ -222,21 +223,24 @@ def _function(token, algebra, first, second):
     if algebra.arity[token] == 1:
         return _atom(_mix(_text(first) + own, 52), np.int64(1), False, first.has_constant)
     has_constant = first.has_constant or second.has_constant
-    if not algebra.is_commutative[token]:
+    is_commutative, is_associative = algebra.is_commutative[token], algebra.is_associative[token]
+    if not (is_commutative or is_associative):
         key = _mix(_mix(_text(first) + own, 53) + _text(second), 54)
         return _atom(key, np.int64(1), False, has_constant)
-    if not algebra.is_associative[token]:
+    if not is_associative:
         key = _mix(_mix(_text(first), 55) + _mix(_text(second), 55) + own, 56)
         return _atom(key, np.int64(1), False, has_constant)
-    parts = np.int64(0)
+    # Where order matters the parts are the digits of a number: a step along multiplies by `shift`.
+    parts, shift = np.int64(0), np.int64(1)
     for part in (first, second):
-        if part.kind == _PARTS and part.key == own and part.sign > 0:
-            parts += part.others
-        else:
-            parts += _mix(_text(part), 57)
+        is_same = part.kind == _PARTS and part.key == own and part.sign > 0
+        step = part.plus if is_same else np.int64(0x2545F4914F6CDD1D)
+        if not is_commutative:
+            parts, shift = parts * step, shift * step
+        parts += part.others if is_same else _mix(_text(part), 57)
     nothing = np.int64(0)
     return _Form(
-        np.int64(_PARTS), own, np.int64(1), False, has_constant, nothing, nothing, parts, nothing
+        np.int64(_PARTS), own, np.int64(1), False, has_constant, shift, nothing, parts, nothing
     )
 
 

@@ -170,7 +170,7 @@ class Ledger:
         if self.num_forms <= most:
             return
         joint = self.form_log_joint
-        order = np.argsort(-joint, kind="stable")[: int(_KEPT * most)]
+        order = np.argsort(-joint, kind="stable")[: max(1, int(_KEPT * most))]
         chosen = np.zeros(self.num_forms, dtype=bool)
         chosen[order] = True
         new_form = np.cumsum(chosen) - 1

@@ -56,7 +56,8 @@ class Sweep:
         rows = np.full((len(made), self._length), -1, dtype=np.int8)
         for row, new in enumerate(made):
             rows[row, : len(new)] = new
-        legal: np.ndarray = rows[self._legality(rows)]
+        is_other = (rows[:, : len(tree)] != tree).any(axis=1)
+        legal: np.ndarray = rows[is_other & self._legality(rows)]
         return legal
 
 

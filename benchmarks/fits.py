@@ -1,0 +1,331 @@
+"""Fits of noisy data: known laws, coverage of intervals, published data, speed of the kernel.
+
+    python -m benchmarks.fits laws --seeds 10
+    python -m benchmarks.fits coverage --laws 200
+    python -m benchmarks.fits data --data DIR
+    python -m benchmarks.fits kernel
+    python -m benchmarks.fits show
+
+All but the last measure, and put what they find into docs/fits.json; the last writes the tables in
+docs/fits.md and in the README of it.
+
+`data` needs a folder (--data, or DVISR_DATA) with hubble.csv (D in Mpc, v in km/s: Hubble 1929),
+leavitt.csv (logP, M: Leavitt 1912) and tully.csv (DV, M: Tully and Fisher 1977), as in the public
+EmpiricalBench collection, and cosmic_chronometers.csv (z, H, H_err), as in the public repository of
+exhaustive symbolic regression (ESR).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import fits_shown
+from dvisr.constants import Normal
+from dvisr.constraints import Grammar
+from dvisr.data import dataset_from_table, read_table
+from dvisr.estimator import DVISRRegressor, FitWarning
+from dvisr.estimator.regressor import OPERATORS
+from dvisr.evaluation import evaluate
+from dvisr.expression import Expression, parse
+from dvisr.fitting.finish import merged
+from dvisr.library import Library
+from dvisr.likelihood import make_likelihood
+from dvisr.marginal import Engine
+from dvisr.prior import size_balanced
+from dvisr.search.from_prior import PriorSampler
+
+RESULTS = Path("docs/fits.json")
+Values = Callable[[np.ndarray], np.ndarray]
+
+# name: columns, domain, the law, its formula, points, and (for the small ones) the noise
+LAWS: dict[str, tuple[tuple[str, ...], tuple[float, float], Values, str, int, float | None]] = {
+    "2.37 x + 3.02": (
+        ("x",), (-3.0, 3.0), lambda X: 2.37 * X[:, 0] + 3.02, "x * c + c", 20, 0.1,
+    ),
+    "x + sin(5.5 x)": (
+        ("x",), (-3.0, 3.0), lambda X: X[:, 0] + np.sin(5.5 * X[:, 0]), "x + sin(x * c)", 20, 0.1,
+    ),
+    "sqrt(x^2 + y^2)": (
+        ("x", "y"), (-3.0, 3.0), lambda X: np.hypot(X[:, 0], X[:, 1]), "sqrt(x * x + y * y)", 20,
+        0.1,
+    ),
+    "x0^2 - x1 + 0.5 x2^2": (
+        ("x0", "x1", "x2"), (-3.0, 3.0), lambda X: X[:, 0] ** 2 - X[:, 1] + 0.5 * X[:, 2] ** 2,
+        "x0 * x0 - x1 + x2 * x2 * c", 100, None,
+    ),
+    "6 sin(x0) cos(x1)": (
+        ("x0", "x1"), (-3.0, 3.0), lambda X: 6.0 * np.sin(X[:, 0]) * np.cos(X[:, 1]),
+        "sin(x0) * cos(x1) * c", 100, None,
+    ),
+    "1.5 exp(x0) + 5 cos(x1)": (
+        ("x0", "x1"), (-3.0, 3.0), lambda X: 1.5 * np.exp(X[:, 0]) + 5.0 * np.cos(X[:, 1]),
+        "exp(x0) * c + cos(x1) * c", 100, None,
+    ),
+    "q1 q2 / r^2": (
+        ("q1", "q2", "r"), (1.0, 3.0), lambda X: X[:, 0] * X[:, 1] / X[:, 2] ** 2,
+        "q1 * q2 / (r * r)", 100, None,
+    ),
+}  # fmt: skip
+
+
+def laws(seeds: int, names: list[str]) -> list[dict[str, Any]]:
+    """Each law from as many seeds; of the small ones also how it goes on outside the data."""
+    _warm()
+    rows = []
+    for name in names or list(LAWS):
+        runs = [_law(name, seed) for seed in range(seeds)]
+        rows.append(
+            {
+                "law": name,
+                "seeds": seeds,
+                "recovered": sum(run["recovered"] for run in runs),
+                "listed": sum(run["listed"] for run in runs),
+                "probability": statistics.median(run["probability"] for run in runs),
+                "least_r2": min(run["r2"] for run in runs),
+                "median_r2": statistics.median(run["r2"] for run in runs),
+                "seconds": statistics.median(run["seconds"] for run in runs),
+                "longest": max(run["seconds"] for run in runs),
+                "verdicts": sorted(run["verdict"] for run in runs),
+                "tops": sorted({run["top"] for run in runs}),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _law(name: str, seed: int) -> dict[str, Any]:
+    columns, (low, high), law, formula, points, noise = LAWS[name]
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(low, high, (points, len(columns)))
+    clean = law(X)
+    sigma = 0.05 * clean.std() if noise is None else noise
+    y = clean + sigma * rng.standard_normal(points)
+    limits: dict[str, Any] = {"max_tokens": 9, "max_constants": 3} if noise else {}
+    model = DVISRRegressor(random_state=seed, **limits)
+    frame = _frame(X, columns)
+    began = time.perf_counter()
+    model.fit(frame, y)
+    seconds = time.perf_counter() - began
+    middle, half = 0.5 * (low + high), 0.75 * (high - low)  # half again as wide
+    wide = np.random.default_rng(10_000 + seed).uniform(
+        middle - half, middle + half, (100, len(columns))
+    )
+    if low > 0.0:
+        wide = np.maximum(wide, 0.25 * low)
+    truth = law(wide)
+    mean = model.predict(_frame(wide, columns))
+    # What is undefined outside the data has no mean there, and counts as wrong.
+    left = np.where(np.isfinite(mean), mean - truth, np.inf)
+    places = _places(model, formula)
+    return {
+        "recovered": places[:1] == [0],
+        "listed": bool(places),
+        "probability": float(model.functions_["probability"].iloc[places[0]]) if places else 0.0,
+        "r2": float(1.0 - (left**2).sum() / ((truth - truth.mean()) ** 2).sum()),
+        "seconds": seconds,
+        "verdict": model.diagnostics_["verdict"],
+        "top": str(model.functions_["expression"].iloc[0]),
+    }
+
+
+def _frame(X: np.ndarray, columns: tuple[str, ...]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(columns))
+
+
+def _places(model: DVISRRegressor, formula: str) -> list[int]:
+    """Rows of `functions_` that are the true function, by the fit of both to the data."""
+    problem = model._problem
+    engine = problem.engine()
+    length = problem.grammar.max_tokens
+    truth = parse(formula, problem.grammar.library)
+    found = []
+    for place, function in enumerate(model._answer.functions):
+        rows = np.full((2, length), -1, dtype=np.int8)
+        for row, expression in enumerate((truth, function.expression)):
+            rows[row, : len(expression.tokens)] = expression.tokens
+        probes = np.random.default_rng(0).permuted(problem.data.X[:16], axis=0)
+        if len(merged(engine, rows, probes)) == 1:
+            found.append(place)
+    return found
+
+
+def _warm() -> None:
+    """Compile before anything is timed, as a second fit in one process would find it."""
+    x = np.linspace(0.0, 1.0, 8)[:, None]
+    for width in (1, 2, 3):
+        X = np.concatenate([x + 0.1 * i for i in range(width)], axis=1)
+        every: list[dict[str, Any]] = [{"max_tokens": 9, "max_constants": 3}, {}]
+        for limits in every:
+            DVISRRegressor(num_steps=1, random_state=0, **limits).fit(X, x[:, 0])
+
+
+def coverage(count: int) -> dict[str, Any]:
+    """Laws drawn from the prior, 30 noisy points each; how many of 30 new points fall inside the
+    90 % interval."""
+    operators, max_tokens = ("+", "-", "*", "/", "sin", "exp"), 7
+    prior = Normal(0.0, 2.0)
+    library = Library.create(operators, ["x0"], constants=True)
+    grammar = Grammar(library, max_tokens, ["default", "max-constants=2"])
+    sampler = PriorSampler(grammar, size_balanced(grammar))
+    rng = np.random.default_rng(0)
+    inside, verdicts, laws_drawn = [], [], 0
+    while laws_drawn < count:
+        tree = sampler.draw(1, rng)[0]
+        bare = Expression(library, tuple(int(t) for t in tree if t >= 0))
+        expression = bare.with_constants(prior.sample(rng, (bare.num_constants,)).tolist())
+        X = rng.uniform(-2.0, 2.0, (60, 1))
+        values, defined = evaluate(expression, X)
+        values = np.broadcast_to(values, (60,))
+        if not defined.all() or np.abs(values).max() > 1e6:
+            continue
+        laws_drawn += 1
+        sigma = 0.1 * (float(values.std()) or 1.0)
+        y = values + sigma * rng.standard_normal(60)
+        model = DVISRRegressor(
+            operators=operators, max_tokens=max_tokens, max_constants=2, constant_prior=prior,
+            num_steps=6, random_state=laws_drawn,
+        )  # fmt: skip
+        model.fit(X[:30], y[:30])
+        low, high = model.predict_interval(X[30:], 0.9).T
+        inside.append(float(((y[30:] >= low) & (y[30:] <= high)).mean()))
+        verdicts.append(model.diagnostics_["verdict"])
+        if laws_drawn % 10 == 0:
+            print(laws_drawn, f"{np.mean(inside):.4f}", flush=True)
+    return {
+        "laws": count,
+        "coverage": float(np.mean(inside)),
+        "stderr": float(np.std(inside) / np.sqrt(count)),
+        "ok": verdicts.count("ok"),
+        "caution": verdicts.count("caution"),
+        "do-not-trust": verdicts.count("do-not-trust"),
+    }
+
+
+DATA = {
+    "hubble": ("hubble.csv", "v", ["D"], None),
+    "leavitt": ("leavitt.csv", "M", ["logP"], None),
+    "tully": ("tully.csv", "M", ["DV"], None),
+    "chronometers": ("cosmic_chronometers.csv", "H", ["z"], "H_err"),
+}
+
+
+def data(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for name, (file, target, features, err) in DATA.items():
+        table = read_table(folder / file)
+        dataset = dataset_from_table(table, target, features=features, err=err)
+        model = DVISRRegressor(random_state=0, noise="infer" if err is None else 1.0)
+        began = time.perf_counter()
+        model.fit(_frame(dataset.X, dataset.feature_names), dataset.y, y_err=dataset.y_err)
+        seconds = time.perf_counter() - began
+        for rank, function in enumerate(model._answer.functions[:4], 1):
+            limits = function.weighed.quantiles(np.array([0.05, 0.95]))
+            rows.append(
+                {
+                    "data": name,
+                    "rank": rank,
+                    "equation": str(function.modal),
+                    "expression": str(function.expression),
+                    "probability": function.probability,
+                    "constants": [
+                        [float(m), float(lo), float(hi)]
+                        for m, lo, hi in zip(function.weighed.mean, *limits, strict=True)
+                    ],
+                    "verdict": model.diagnostics_["verdict"],
+                    "r2": model.diagnostics_["r2"],
+                    "seconds": seconds,
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def kernel() -> list[dict[str, Any]]:
+    """Trees a second: up to 9 tokens from the prior, up to 3 constants, 8 starts."""
+    rows = []
+    library = Library.create(OPERATORS, ["x0"], constants=True)
+    grammar = Grammar(library, 9, ["default", "max-constants=3"])
+    trees = PriorSampler(grammar, size_balanced(grammar)).draw(20_000, np.random.default_rng(0))
+    for points in (20, 1000):
+        rng = np.random.default_rng(0)
+        x = np.sort(rng.uniform(0.1, 3.0, points))
+        y = 2.37 * x + np.sin(3.0 * x) + 0.1 * rng.standard_normal(points)
+        engine = Engine(library, x[:, None], make_likelihood(y, "infer"), _decades())
+        some = trees if points < 100 else trees[:2000]
+        engine.fit(some[:10])
+        seconds = []
+        for _ in range(3):
+            began = time.perf_counter()
+            engine.fit(some)
+            seconds.append(time.perf_counter() - began)
+        with_constants = float((some == library.constant_id).any(axis=1).mean())
+        rows.append(
+            {
+                "points": points,
+                "trees_a_second": len(some) / min(seconds),
+                "with_constants": with_constants,
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _decades() -> Any:
+    from dvisr.constants import Decades
+
+    return Decades()
+
+
+def record(path: Path, name: str, found: Any) -> None:
+    held = json.loads(path.read_text()) if path.exists() else {}
+    if name == "laws" and "laws" in held:
+        new = {row["law"] for row in found}
+        found = [row for row in held["laws"] if row["law"] not in new] + found
+        found.sort(key=lambda row: list(LAWS).index(row["law"]))
+    held[name] = found
+    path.write_text(json.dumps(held, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["laws", "coverage", "data", "kernel", "show"])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--laws", type=int, default=200, help="how many for the coverage")
+    parser.add_argument("--names", default="", help="laws to take, separated by ;")
+    parser.add_argument("--data", type=Path, default=os.environ.get("DVISR_DATA"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", FitWarning)
+    if asked.what == "show":
+        fits_shown.show(json.loads(asked.results.read_text()))
+        return
+    found: Any
+    if asked.what == "laws":
+        found = laws(asked.seeds, [name for name in asked.names.split(";") if name])
+    elif asked.what == "coverage":
+        found = coverage(asked.laws)
+    elif asked.what == "kernel":
+        found = kernel()
+    else:
+        files = [file for file, *_ in DATA.values()]
+        if asked.data is None or not all((Path(asked.data) / file).exists() for file in files):
+            sys.exit(f"SKIPPED: --data must name a folder with {', '.join(files)}\n{__doc__}")
+        found = data(Path(asked.data))
+    record(asked.results, asked.what, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The tables of docs/fits.json in docs/fits.md and in the README, for `fits.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def show(held: dict[str, Any]) -> None:
+    tables = {
+        "laws": laws(held.get("laws", [])),
+        "coverage": coverage(held.get("coverage")),
+        "data": data(held.get("data", [])),
+        "kernel": kernel(held.get("kernel", [])),
+    }
+    for path in (Path("docs/fits.md"), Path("README.md")):
+        path.write_text(written(path.read_text(), tables))
+
+
+def written(text: str, tables: dict[str, str]) -> str:
+    """The text with each table between its marks."""
+    for name, table in tables.items():
+        start, end = f"<!-- fits: {name} -->\n", "<!-- end -->"
+        before, mark, after = text.partition(start)
+        if mark:
+            text = before + mark + table + end + after.partition(end)[2]
+    return text
+
+
+def laws(rows: list[dict[str, Any]]) -> str:
+    head = (
+        "| law | first | listed | probability | R² outside, median (least) | seconds (longest) | "
+        "verdicts |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    )
+    lines = []
+    for row in rows:
+        verdicts = ", ".join(
+            f"{word} {row['verdicts'].count(word)}" for word in sorted(set(row["verdicts"]))
+        )
+        lines.append(
+            f"| {row['law']} | {row['recovered']} of {row['seeds']} | {row['listed']} | "
+            f"{row['probability']:.3f} | {row['median_r2']:.4f} ({row['least_r2']:.4f}) | "
+            f"{row['seconds']:.1f} ({row['longest']:.1f}) | {verdicts} |\n"
+        )
+    return head + "".join(lines)
+
+
+def coverage(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return (
+        "| laws | coverage of 90 % intervals | standard error | ok | caution | do-not-trust |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        f"| {row['laws']} | {row['coverage']:.1%} | {row['stderr']:.1%} | {row['ok']} | "
+        f"{row['caution']} | {row['do-not-trust']} |\n"
+    )
+
+
+def data(rows: list[dict[str, Any]]) -> str:
+    head = (
+        "| data | # | function | probability | constants: mean, 90 % interval | verdict |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+    )
+    lines = []
+    for row in rows:
+        constants = "; ".join(f"{m:.4g} ({lo:.4g}, {hi:.4g})" for m, lo, hi in row["constants"])
+        lines.append(
+            f"| {row['data']} | {row['rank']} | `{row['expression']}` | {row['probability']:.3f} | "
+            f"{constants} | {row['verdict']} |\n"
+        )
+    return head + "".join(lines)
+
+
+def kernel(rows: list[dict[str, Any]]) -> str:
+    head = "| points | trees a second | of them with constants |\n| --- | --- | --- |\n"
+    return head + "".join(
+        f"| {row['points']:,} | {row['trees_a_second']:,.0f} | {row['with_constants']:.0%} |\n"
+        for row in rows
+    )

@@ -1,0 +1,169 @@
+"""`dvisr compare`."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dvisr.cli.console import finite, late_progress, new_console, printable
+from dvisr.cli.options import Noise, names
+from dvisr.comparing import Comparison
+from dvisr.comparing import compare as compare_formulas
+from dvisr.data import dataset_from_table, read_table
+
+
+@click.command(short_help="Formulas that you name, weighed against each other.")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--target", required=True, help="The column to explain.")
+@click.option(
+    "--expression",
+    "expressions",
+    multiple=True,
+    required=True,
+    help='A formula such as "c * x0 + c", every c a constant to be found; give several.',
+)
+@click.option(
+    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
+)
+@click.option("--err", help="A column with the standard deviation of each row's noise.")
+@click.option(
+    "--noise",
+    type=Noise(),
+    default="infer",
+    show_default=True,
+    help="Standard deviation of the noise (with --err, a factor of it), or infer.",
+)
+@click.option(
+    "--constant-prior",
+    default="decades",
+    show_default=True,
+    help="decades, decades:LOW,HIGH (sizes) or normal:MEAN,STD.",
+)
+@click.option(
+    "--coverage", default=0.9, show_default=True, help="Of the intervals of the constants."
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def compare(
+    data: Path,
+    target: str,
+    expressions: tuple[str, ...],
+    features: tuple[str, ...] | None,
+    err: str | None,
+    seed: int,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Which of these formulas the data support, by how much, and with which constants.
+
+    DATA is a CSV file with a header, or a Parquet file.
+    """
+    dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    with late_progress("weighing formulas"):
+        found = compare_formulas(
+            dataset.X,
+            dataset.y,
+            expressions,
+            y_err=dataset.y_err,
+            feature_names=dataset.feature_names,
+            random_state=seed,
+            **settings,
+        )
+    if as_json:
+        click.echo(json.dumps(_as_json(found), allow_nan=False))
+    else:
+        _print(found, settings["coverage"])
+
+
+def _as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "expressions": [
+            _formula_as_json(found, row) for row in found.table.to_dict(orient="records")
+        ],
+        "verdict": found.verdict,
+        "reasons": found.reasons,
+        "assumptions": found.assumptions,
+    }
+
+
+def _formula_as_json(found: Comparison, row: dict[Any, Any]) -> dict[str, Any]:
+    own = found.constants[found.constants["expression"] == row["expression"]]
+    kept = own[["mean", "std", "low", "high", "mode"]].to_dict(orient="records")
+    plain = [
+        "expression", "equation", "log_evidence", "log_evidence_stderr", "probability",
+        "bayes_factor", "log_bayes_factor", "complexity", "r2", "elpd_loo", "elpd_loo_se",
+        "max_pareto_k",
+    ]  # fmt: skip
+    return {
+        **{name: finite(row[name]) for name in plain},
+        "constants": [{str(name): finite(value) for name, value in one.items()} for one in kept],
+        "noise_std": {"mean": finite(row["noise_std"]), "std": finite(row["noise_std_std"])},
+    }
+
+
+def _print(found: Comparison, coverage: float) -> None:
+    console = new_console()
+    console.print("Formulas, best first, with their likeliest constants")
+    _print_formulas(console, found)
+    if len(found.constants):
+        console.print(f"\nConstants, with intervals of {100.0 * coverage:g} %")
+        _print_constants(console, found)
+    console.print(f"verdict: {found.verdict}")
+    for sentence in [*found.reasons, *found.assumptions]:
+        console.print(Text(printable(sentence)))
+
+
+def _print_formulas(console: Console, found: Comparison) -> None:
+    table = Table()
+    table.add_column("#", justify="right")
+    table.add_column("formula", overflow="fold")
+    heads = ("probability", "log evidence", "log Bayes factor", "noise", "elpd, one left out", "R²")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for rank, row in enumerate(found.table.to_dict(orient="records"), 1):
+        probability = row["probability"]
+        # As `Text`, so that a column called [red] is no markup.
+        table.add_row(
+            str(rank),
+            Text(printable(row["equation"])),
+            f"{probability:.6f}" if probability >= 5e-7 else f"{probability:.2e}",
+            _with_error(row["log_evidence"], row["log_evidence_stderr"]),
+            _number(row["log_bayes_factor"]),
+            _with_error(row["noise_std"], row["noise_std_std"]),
+            _with_error(row["elpd_loo"], row["elpd_loo_se"]),
+            _number(row["r2"]),
+        )
+    console.print(table)
+
+
+def _print_constants(console: Console, found: Comparison) -> None:
+    table = Table()
+    table.add_column("formula", overflow="fold")
+    columns = ("constant", "mean", "std", "low", "high", "mode")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in found.constants.to_dict(orient="records"):
+        numbers = [f"{row[name]:.6g}" for name in columns[1:]]
+        table.add_row(Text(printable(row["expression"])), row["constant"], *numbers)
+    console.print(table)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.6g}"
+
+
+def _with_error(value: float, error: float) -> str:
+    """A number to the digits that its error leaves."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
+        return _number(value)
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    if digits > 8 or abs(value) >= 1e8:
+        return f"{value:.6g} ± {error:.1g}"
+    return f"{value:.{digits}f} ± {error:.{digits}f}"

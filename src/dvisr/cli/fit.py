@@ -1,0 +1,233 @@
+"""`dvisr fit` and `dvisr demo`."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dvisr.cli.console import finite, fit_progress, new_console, printable
+from dvisr.cli.options import Noise, names
+from dvisr.data import PLANETS, dataset_from_table, read_table
+from dvisr.estimator import DVISRRegressor, FitWarning
+from dvisr.estimator.regressor import OPERATORS
+from dvisr.types import Dataset
+
+INTERRUPTED = 130
+_DEFAULT = DVISRRegressor()
+
+
+@click.command(short_help="The posterior over formulas for your data.")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--target", required=True, help="The column to explain.")
+@click.option(
+    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
+)
+@click.option("--err", help="A column with the standard deviation of each row's noise.")
+@click.option("--operators", default=",".join(OPERATORS), show_default=True)
+@click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
+@click.option("--max-tokens", default=_DEFAULT.max_tokens, show_default=True)
+@click.option("--max-constants", default=_DEFAULT.max_constants, show_default=True)
+@click.option(
+    "--constraints",
+    default="default",
+    show_default=True,
+    help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
+)
+@click.option(
+    "--tree-prior",
+    default="size-balanced",
+    show_default=True,
+    help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
+)
+@click.option(
+    "--constant-prior",
+    default="decades",
+    show_default=True,
+    help="decades, decades:LOW,HIGH, or normal:MEAN,STD.",
+)
+@click.option(
+    "--noise",
+    "--likelihood-std",
+    type=Noise(),
+    default=None,
+    help="Standard deviation of the noise, or infer. By default infer; with --err, 1 (of it).",
+)
+@click.option("--recipe", default="default", show_default=True, help="default, paper, ...")
+@click.option("--num-steps", type=int, help="Steps; by default the recipe's own.")
+@click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
+@click.option("--max-time", type=float, help="Seconds after which to stop, compiling aside.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="A folder to save the model in.")
+@click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def fit(
+    data: Path,
+    target: str,
+    features: tuple[str, ...] | None,
+    err: str | None,
+    top: int,
+    as_json: bool,
+    seed: int,
+    out: Path | None,
+    noise: float | str | None,
+    **settings: Any,
+) -> int | None:
+    """Search the formulas for those that the data make likely, and print them with their
+    probabilities, constants and a verdict.
+
+    DATA is a CSV file with a header, or a Parquet file. Ctrl-C ends the search and keeps what was
+    found so far.
+    """
+    dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    settings["operators"] = tuple(
+        name.strip() for name in settings["operators"].split(",") if name.strip()
+    )
+    # Error bars that were measured are believed unless it is asked for.
+    settings["noise"] = noise if noise is not None else ("infer" if err is None else 1.0)
+    model = DVISRRegressor(random_state=seed, run_dir=out, **settings)
+    seconds = _fitted(model, dataset)
+    if as_json:
+        click.echo(json.dumps(as_object(model, top, seconds), allow_nan=False))
+    else:
+        print_model(new_console(), model, top, target)
+    return INTERRUPTED if model.interrupted_ and settings["max_time"] is None else None
+
+
+def _fitted(model: DVISRRegressor, dataset: Dataset) -> float:
+    import time
+
+    began = time.perf_counter()
+    frame = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
+    with fit_progress("searching formulas") as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
+        model.fit_showing(frame, dataset.y, progress, y_err=dataset.y_err)
+    return time.perf_counter() - began
+
+
+@click.command(short_help="Kepler's third law from eight planets.")
+def demo() -> None:
+    """Find the law between the planets' distances from the Sun and their years."""
+    console = new_console()
+    console.print(
+        "Eight planets: a, the distance from the Sun (astronomical units), and the period"
+    )
+    console.print("(years). Noise and constants are unknown. Kepler found in 1619: period² = a³.\n")
+    dataset = dataset_from_table(PLANETS, "period", features=["a"])
+    model = DVISRRegressor(
+        operators=("+", "-", "*", "/", "sqrt", "exp", "log"), max_tokens=9, random_state=0
+    )
+    _fitted(model, dataset)
+    print_model(console, model, 5, "period")
+    _print_law(console, model)
+
+
+def _print_law(console: Console, model: DVISRRegressor) -> None:
+    """The constant of the law, should it have one beside the exponent."""
+    from dvisr.comparing import compare
+
+    data = model._problem.data
+    frame = pd.DataFrame(data.X, columns=list(data.feature_names))
+    found = compare(frame, data.y, ["a * sqrt(a) * c"], random_state=0).constants.iloc[0]
+    console.print(
+        f"\nKepler's constant, if it were unknown: period = a^1.5 * {found['mean']:.6f}, "
+        f"between {found['low']:.6f} and {found['high']:.6f} with 90 % probability."
+    )
+
+
+def print_model(console: Console, model: DVISRRegressor, top: int, target: str) -> None:
+    functions = model.functions_.head(top)
+    console.print(f"Functions of {printable(target)}, likeliest first")
+    table = Table()
+    table.add_column("#", justify="right")
+    table.add_column("function", overflow="fold")
+    table.add_column("probability", justify="right")
+    table.add_column("trees", justify="right")
+    table.add_column("constants, mean ± standard deviation", overflow="fold")
+    for rank, row in enumerate(functions.to_dict("records"), 1):
+        pairs = zip(row["constants"], row["constants_std"], strict=True)
+        constants = ", ".join(with_spread(mean, std) for mean, std in pairs)
+        table.add_row(
+            str(rank),
+            Text(printable(str(row["equation"]))),
+            f"{row['probability']:.4f}",
+            f"{row['num_trees']:,}",
+            constants,
+        )
+    console.print(table)
+    for line in summary(model):
+        console.print(Text(printable(line)))
+
+
+def with_spread(mean: float, std: float) -> str:
+    """To two digits of the standard deviation."""
+    if not (np.isfinite(mean) and np.isfinite(std) and std > 0.0):
+        return f"{mean:.6g}"
+    digits = int(np.floor(np.log10(abs(mean) / std))) + 2 if mean != 0.0 else 2
+    return f"{mean:.{max(2, min(digits, 12))}g} ± {std:.2g}"
+
+
+def summary(model: DVISRRegressor) -> list[str]:
+    found = model.diagnostics_
+    noise = model.noise_
+    kind = "noise factor" if model._problem.data.y_err is not None else "noise"
+    lines = [
+        f"verdict: {found['verdict']}",
+        *(f"  {reason}" for reason in found["reasons"]),
+        f"log evidence {model.log_evidence_:.4f} ± {model.log_evidence_stderr_:.2g}"
+        + (" (every tree was weighed)" if found["exact"] else " (of what was visited)"),
+        f"{kind} {with_spread(noise['mean'], noise['std'])}, R² {found['r2']:.4f}",
+        f"{found['num_trees_visited']:,} trees visited of {_large(found['num_allowed'])}; "
+        f"all of up to {found['complete_size']} tokens"
+        if not found["exact"]
+        else f"all {found['num_allowed']:,} trees weighed",
+        f"prior of constants: {model._problem.constant_prior}",
+    ]
+    if len(model.inclusion_) > 1:
+        shown = ", ".join(f"{name} {share:.3f}" for name, share in model.inclusion_.items())
+        lines.append(f"probability that a variable appears: {shown}")
+    if model.interrupted_:
+        lines.append(f"interrupted after {model.n_iter_} steps: this is what was found by then")
+    return lines
+
+
+def _large(count: int) -> str:
+    return f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def as_object(model: DVISRRegressor, top: int, seconds: float) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "functions": [_row(row) for row in model.functions_.head(top).to_dict("records")],
+        "expressions": [_row(row) for row in model.posterior_.head(top).to_dict("records")],
+        "log_evidence": finite(model.log_evidence_),
+        "log_evidence_stderr": finite(model.log_evidence_stderr_),
+        "elbo": finite(model.elbo_),
+        "noise_std": {name: finite(value) for name, value in model.noise_.items()},
+        "inclusion": {str(name): finite(share) for name, share in model.inclusion_.items()},
+        "diagnostics": {name: finite(value) for name, value in model.diagnostics_.items()},
+        "num_steps": model.n_iter_,
+        "interrupted": model.interrupted_,
+        "seconds": seconds,
+    }
+
+
+def _row(row: dict[Any, Any]) -> dict[str, Any]:
+    shown = {
+        str(name): finite(value)
+        for name, value in row.items()
+        if name not in ("constants", "constants_std")
+    }
+    means, stds = row["constants"] or (), row["constants_std"] or ()
+    shown["constants"] = [
+        {"mean": finite(mean), "std": finite(std)} for mean, std in zip(means, stds, strict=True)
+    ]
+    return shown
