@@ -44,7 +44,7 @@ FLAT = 1e6  # the prior's standard deviation where the mode is compared
 MODE, CURVATURE, MEAN, STD = 1e-6, 0.01, 0.05, 0.05  # what is to be reached
 STARTS = 256
 ERROR = 0.002  # of the log evidence that posteriors are sampled to
-CHAINS, WARMUP, DRAWS = 4, 3_000, 20_000
+CHAINS, WARMUP, DRAWS = 4, 3_000, 50_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ SETS = (
         lambda c: [100.0 * c[0], c[1]],
         lambda np, b, x: b[0] * (1.0 - np.exp(-b[1] * x)),
         2.0,
-        (1,),
+        (0, 1),
     ),
     Certified(
         "Chwirut2",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 OK, CAUTION, DO_NOT_TRUST = "ok", "caution", "do-not-trust"
 _ROUGH, _WRONG = 0.1, 0.5  # errors of a log evidence from which to take care, and to refuse
 _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
+_SHARE = 0.01  # of a single draw: below it a heavy-looking tail is bounded and does no harm
 _FEWEST_EFFECTIVE = 100
 
 
@@ -82,6 +83,12 @@ class Comparison:
         return "\n\n".join(parts)
 
 
+def is_heavy(weighed: Weighed, pareto_k: float) -> bool:
+    """Whether a few draws decide. A Pareto k alone is misled by a bounded bump of weights, as where
+    the prior of a constant has a peak at zero that the proposal has not."""
+    return pareto_k > _HEAVY and float(weighed.log_weights.max()) > math.log(_SHARE)
+
+
 def own_seed(seed: int, expression: Expression) -> int:
     """By the formula's text, so that neither its rivals nor their order matter."""
     digest = hashlib.sha256(f"{seed} {expression}".encode()).digest()
@@ -110,9 +117,12 @@ def _r2(one: Compared) -> float:
     values, _ = evaluate(one.expression, one.engine.X, one.weighed.mode.tolist())
     often = np.ones(len(likelihood.y)) if likelihood.weights is None else likelihood.weights
     centred = likelihood.y - np.average(likelihood.y, weights=often)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total, left = often @ centred**2, often @ (likelihood.y - values) ** 2
-    return float(1.0 - left / total) if total > 0.0 else math.nan
+    size = float(np.abs(centred).max())
+    if size == 0.0:
+        return math.nan
+    with np.errstate(over="ignore"):
+        left = often @ ((likelihood.y - values) / size) ** 2
+    return float(1.0 - left / (often @ (centred / size) ** 2))
 
 
 def make_table(found: Sequence[Compared]) -> pd.DataFrame:
@@ -184,7 +194,7 @@ def judge(found: Sequence[Compared]) -> tuple[str, list[str]]:
                 f"The log evidence of {one.expression} has a standard error of "
                 f"{one.weighed.error:.2g}."
             )
-        elif one.pareto_k > _HEAVY:
+        elif is_heavy(one.weighed, one.pareto_k):
             reasons.append(
                 f"The importance weights of {one.expression} have heavy tails (Pareto k "
                 f"{one.pareto_k:.2f}): its numbers may be further off than their errors say."

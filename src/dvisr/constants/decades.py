@@ -37,8 +37,8 @@ class Decades(AbstractConstantPrior):
         size = np.abs(values)
         safe = np.maximum(size, _SMALL * self.low)
         # One arctangent of the difference: the difference of two would cancel far out.
-        angle = np.arctan2(safe * (self.high - self.low), self.low * self.high + safe * safe)
-        return np.log(angle / safe) - math.log(math.pi * math.log(self.high / self.low))
+        angle = np.arctan2(self.high - self.low, self.low * self.high / safe + safe)
+        return np.log(angle) - np.log(safe) - math.log(math.pi * math.log(self.high / self.low))
 
     @property
     def is_symmetric(self) -> bool:

@@ -46,7 +46,7 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
     constant_prior : "decades", "decades:LOW,HIGH", "normal:MEAN,STD", or a prior.
     noise : "infer", or the standard deviation of the noise (with `y_err`, a factor of it).
     recipe : "default", or one that samples constants by a network, such as "paper".
-    num_steps : steps of the search, or of the training; None for the recipe's own, here 15.
+    num_steps : steps of the search, or of the training; None for the recipe's own, here 25.
     num_samples : trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : seconds after which to stop, compiling aside; None for no limit.
     n_jobs : threads; None or -1 for all cores.

@@ -84,10 +84,20 @@ def fresh_draws(search: Search, deadline: float | None = None) -> dict[str, Any]
     }
 
 
-def moved(before: dict[str, float], after: dict[str, float]) -> float:
-    """How much probability lies elsewhere than before: a total variation."""
-    names = {*before, *after}
-    return 0.5 * sum(abs(before.get(name, 0.0) - after.get(name, 0.0)) for name in names)
+Shares = list[tuple[frozenset[int], float]]
+
+
+def moved(before: Shares, after: Shares) -> float:
+    """How much probability lies elsewhere than before: a total variation between functions, of
+    which each is the forms that it has. Functions that share a form are one."""
+    found: list[tuple[frozenset[int], float]] = []  # forms, and by how much they are likelier now
+    for sign, shares in ((-1.0, before), (1.0, after)):
+        for forms, probability in shares:
+            same = [entry for entry in found if entry[0] & forms]
+            found = [entry for entry in found if not entry[0] & forms]
+            together = forms.union(*(entry[0] for entry in same))
+            found.append((together, sign * probability + sum(entry[1] for entry in same)))
+    return 0.5 * sum(abs(difference) for _, difference in found)
 
 
 def total_variation_of(search: Search) -> float:

@@ -26,6 +26,7 @@ _COVERED = 0.995  # of the posterior: forms that draws are made from
 _MOST_FORMS = 100
 _MOST_TREES = 1000
 _WEIGHED_TREES = 20  # trees whose own constants are worked out
+_MOST_MATCHED = 5  # constants of such a tree: 3840 orders and signs
 _MOST_REWRITINGS = 500  # trees of one form that are looked for
 _ALIKE = 1e-4  # of the residuals: fits that differ by less are one function
 _LAPLACE_ERROR = 0.3  # what is reckoned for a form that was not weighed
@@ -108,8 +109,9 @@ class Finish:
             if not due or (late and len(due) < len(forms)):
                 break
             for form in due:
-                if late or (deadline is not None and time.perf_counter() > deadline):
-                    break
+                late = deadline is not None and time.perf_counter() > deadline
+                if late and any(other in self.weighed for other in forms):
+                    break  # but one at least there must be
                 self._weigh(form, rough=True)
         forms = [form for form in self._foremost(self.shares()) if form in self.weighed]
         if not forms or not math.isfinite(log_total(self.ledger.form_log_joint)):
@@ -133,14 +135,17 @@ class Finish:
             draws=self._draws(forms, shares),
         )
 
-    def function_shares(self) -> dict[str, float]:
-        """Of each function that matters: its probability, by the text of its expression."""
+    def function_shares(self) -> list[tuple[frozenset[int], float]]:
+        """Of each function that matters: its forms, and its probability."""
         shares = self.shares()
         forms = [form for form in self._foremost(shares) if form in self.weighed]
-        return {
-            str(function.expression): function.probability
-            for function in self._functions(forms, shares)
-        }
+        return [(frozenset(own), float(shares[own].sum())) for own in self._groups(forms)]
+
+    def _groups(self, forms: list[int]) -> list[list[int]]:
+        """Forms that the data fit to one and the same function: x * c + c and (x + c) * c, say."""
+        shown = np.array([self.shown(form) for form in forms])
+        groups = merged(self.search.engine, shown, self._probes())
+        return [[forms[place] for place in group] for group in groups]
 
     def _foremost(self, shares: np.ndarray) -> list[int]:
         order = np.argsort(-shares, kind="stable")[:_MOST_FORMS]
@@ -152,9 +157,10 @@ class Finish:
         errors = np.full(len(shares), _LAPLACE_ERROR)
         for form, found in self.weighed.items():
             errors[form] = found.error
-        has_constants = (
-            self.ledger.form_tree == self.search.problem.grammar.library.constant_id
-        ).any(axis=1)
+        constant = self.search.problem.grammar.library.constant_id
+        if constant < 0:
+            return 0.0
+        has_constants = (self.ledger.form_tree == constant).any(axis=1)
         errors[~has_constants] = 0.0
         return float(np.sqrt(((shares * errors) ** 2).sum()))
 
@@ -188,14 +194,11 @@ class Finish:
         return matched(self.expression(self.shown(form)), known, self.expression(tree), X)
 
     def _functions(self, forms: list[int], shares: np.ndarray) -> list[Function]:
-        """Forms that the data fit to one and the same function are merged: x * c + c and
-        (x + c) * c, say. Probabilities are of all; the row shows the likeliest."""
+        """Forms that are the same function are merged. Probabilities are of all; the row shows the
+        likeliest."""
         counts = np.bincount(self.ledger.tree_form, minlength=self.ledger.num_forms)
-        shown = np.array([self.shown(form) for form in forms])
-        groups = merged(self.search.engine, shown, self._probes())
         found = []
-        for group in groups:
-            members = [forms[place] for place in group]
+        for members in self._groups(forms):
             # Of forms as likely as each other the simplest speaks for all.
             speaker = min(
                 members,
@@ -263,9 +266,12 @@ class Finish:
 
 def matched(one: Expression, weighed: Weighed, two: Expression, X: np.ndarray) -> Weighed | None:
     """What is known of one tree's constants as the other's, which has the same ones in another
-    order or with other signs; None where no order and signs make the two equal."""
-    values, _ = evaluate(one, X, list(weighed.mode))
+    order or with other signs; None where no order and signs make the two equal, or there are too
+    many to try."""
     k = len(weighed.mode)
+    if k > _MOST_MATCHED:
+        return None
+    values, _ = evaluate(one, X, list(weighed.mode))
     for order in itertools.permutations(range(k)):
         for signs in itertools.product((1.0, -1.0), repeat=k):
             factors = np.array(signs)

@@ -26,14 +26,16 @@ from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
 from dvisr.target import UNDEFINED_ERRORS
 
-NUM_STEPS = 15
+NUM_STEPS = 25
 NUM_SAMPLES = 256
 MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
 MOST_POINTS = 20_000_000  # ... times points
 _NEIGHBOURS = 4  # an island, for each sample of a step
 _FROM_PRIOR = 0.5
 _OF_THE_NETWORK = 0.25
-_SWEPT = 3  # forms an island and step, the best that were not swept yet
+_SWEPT = 6  # forms an island and step, the most promising that were not swept yet
+_FAMILIAR = 0.5  # the share of neighbours that were visited before, above which it gets hotter
+_HOTTEST = 50.0
 _SMALL_TREES = (
     10_000  # the smallest sizes, as many as have no more trees than this, are all weighed
 )
@@ -92,6 +94,7 @@ class Search:
         self._sampler = PriorSampler(grammar, problem.tree_prior)
         self._sweep = Sweep(grammar)
         self._swept: list[set[bytes]] = [set() for _ in range(ISLANDS)]
+        self._heat = [1.0] * ISLANDS
         self.complete_size = _complete_size(grammar)
         self.network: Network | None = None
         self.floor = _floor(problem)
@@ -112,7 +115,7 @@ class Search:
             and type(problem.likelihood) is type(own.likelihood)
             and np.array_equal(problem.likelihood.y, own.likelihood.y)
             and np.array_equal(problem.likelihood.scale, own.likelihood.scale)
-            and problem.likelihood.total == own.likelihood.total
+            and np.array_equal(_weights(problem), _weights(own))
         )
 
     def _fit(self, trees: np.ndarray) -> np.ndarray:
@@ -183,21 +186,36 @@ class Search:
         return found
 
     def _explore(self, island: int) -> None:
-        """Neighbours of what the island knows, and what the prior offers."""
+        """Neighbours of what the island knows, and what the prior offers; then all small changes
+        of the most promising trees that were not gone through yet."""
         from_prior = self._sampler.draw(max(1, int(_FROM_PRIOR * self.num_samples)), self.rng)
         parents = Parents(self.ledger, island)
-        drawn = parents.draw(_NEIGHBOURS * self.num_samples, self.rng)
+        drawn = parents.draw(_NEIGHBOURS * self.num_samples, self.rng, self._heat[island])
         found = from_prior
         if len(drawn):
             donors = np.concatenate([from_prior, drawn[: len(from_prior)]])
             proposed = self.neighbours.propose(drawn, donors, self.rng)
-            found = np.concatenate([from_prior, proposed[proposed[:, 0] >= 0]])
+            proposed = proposed[proposed[:, 0] >= 0]
+            self._warm(island, proposed)
+            found = np.concatenate([from_prior, proposed])
         self.ledger.visit(found, island)
-        for tree in parents.best(4 * _SWEPT):
+        room = _SWEPT
+        for tree in parents.ranking():
             key = tree.tobytes()
             if key not in self._swept[island]:
                 self._swept[island].add(key)
                 self.ledger.visit(self._sweep.changes(tree, self.rng), island)
+                room -= 1
+                if room == 0:
+                    break
+
+    def _warm(self, island: int, proposed: np.ndarray) -> None:
+        """Where most neighbours are old acquaintances, look further afield next time."""
+        if len(proposed) == 0:
+            return
+        known = float(self.ledger.contains(proposed).mean())
+        factor = 1.5 if known > _FAMILIAR else 0.8
+        self._heat[island] = float(np.clip(factor * self._heat[island], 1.0, _HOTTEST))
 
     def replayed(self, network: Network, done: float) -> np.ndarray:
         """Visited trees by their posterior; earlier by a hotter one, which has more of them."""
@@ -227,6 +245,11 @@ class Search:
                 elbo=elbo,
             )
         )
+
+
+def _weights(problem: Problem) -> np.ndarray:
+    weights = problem.likelihood.weights
+    return np.ones(len(problem.likelihood.y)) if weights is None else weights
 
 
 def _floor(problem: Problem) -> float:

@@ -32,7 +32,7 @@ from dvisr.marginal.starting import seed, start
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
 _APART = 9.0  # squared distance, in standard deviations, from which two modes are two
-_RACE = 3  # iterations that every start gets
+_RACE = 4  # iterations that every start gets
 _EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
 _BELOW = 20.0  # a mode so much lower than the best is left out
@@ -154,8 +154,9 @@ def _mirrored(apply, count, shape, law, work, fit):
 
 
 @compiled
-def _turned(apply, count, shape, law, work, fit):
-    """Modes with a constant a turn further, where that changes nothing: it is a phase."""
+def _turned(apply, count, tolerance, shape, law, work, fit):
+    """Modes with a constant a turn further, where that changes nothing: it is a phase. The prior is
+    another there, so that the mode is moved a little."""
     if not shape.is_periodic:
         return count
     k, mode = shape.num_constants, 0 * count
@@ -166,6 +167,7 @@ def _turned(apply, count, shape, law, work, fit):
             fit.here[step // 2] += 2.0 * np.pi * (1.0 if step % 2 else -1.0)
             moved = misfit(squares_at(apply, shape, fit.here, law, work), law)
             if abs(moved - height) < 1e-7 * (1.0 + abs(height)):
+                descend(apply, shape, fit.here, k > 0, 25, tolerance, np.inf, law, work, fit)
                 count = _keep(apply, count, fit.here, shape, law, work, fit)
         mode += 1
     return count
@@ -205,7 +207,7 @@ def find_modes(apply, tokens, shape, num_starts, tolerance, bar, law, work, fit,
     count = _race(apply, starts, tolerance, shape, law, work, fit, units, state)
     order = np.argsort(fit.race_squares[:count])
     # To find every mode takes every start to its end; to find the best, some of the best.
-    finalists = count if tolerance < _EXACTING else min(count, max(2, starts // 4))
+    finalists = count if tolerance < _EXACTING else min(count, max(3, starts // 3))
     found, least = 0 * k, np.inf
     for place in range(finalists):
         number = order[place]
@@ -224,7 +226,7 @@ def find_modes(apply, tokens, shape, num_starts, tolerance, bar, law, work, fit,
         if height < np.inf:
             found = _keep(apply, found, fit.here, shape, law, work, fit)
     found = _mirrored(apply, found, shape, law, work, fit)
-    return _turned(apply, found, shape, law, work, fit)
+    return _turned(apply, found, tolerance, shape, law, work, fit)
 
 
 @compiled

@@ -18,6 +18,7 @@ from dvisr.expression import Expression
 _REACH = 10.0  # interquartile ranges beyond the quartiles at which a draw counts as exploded
 _MOST_VALUES = 20_000_000  # draws times rows that are held at once
 _NODES = 8  # of the noise, for each draw
+_GOLDEN = 0.6180339887498949  # of its multiples, the fractions are spread evenly, however many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,14 +117,15 @@ def quantiles(
 ) -> np.ndarray:
     """(rows, levels): of a new observation, or of the curve alone."""
     found = np.empty((len(X), len(levels)))
-    # Noise at the middles of equally likely slices, so that no row needs random numbers.
-    nodes = ndtri((np.arange(_NODES) + 0.5) / _NODES)
-    nodes = nodes / np.sqrt(np.mean(nodes**2))
+    # Each draw's noise is one value out of each of some equally likely slices, the next draw's a
+    # little further along: evenly spread over all draws, so that no row needs random numbers.
+    along = np.clip((np.arange(len(draws)) * _GOLDEN + 0.5) % 1.0, 1e-9, 1.0 - 1e-9)
+    nodes = ndtri((np.arange(_NODES)[:, None] + along) / _NODES)
     for part in draws.parts(len(X)):
         curves = draws.curves(X[part])
         if with_noise:
             sigmas = draws.sigmas(None if bars is None else bars[part])
-            noisy = curves[None] + nodes[:, None, None] * sigmas[None]
+            noisy = curves[None] + nodes[:, :, None] * sigmas[None]
             curves = noisy.reshape(-1, curves.shape[1])
         empty = np.isnan(curves).all(axis=0)
         at = np.nanquantile(np.where(empty, 0.0, curves), list(levels), axis=0)

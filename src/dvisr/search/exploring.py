@@ -6,12 +6,16 @@ for twenty points is freezing for a thousand.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 
 from dvisr.search.ledger import ISLANDS, Ledger
 
 EFFECTIVE = (5.0, 20.0, 80.0, 300.0)  # forms that share the weight, by level
 _FOREMOST = 3000  # forms that are looked at
+_OF_A_SIZE = 20  # forms
 _BY_SIZE = 0.2  # the share of parents that are the best of their size
 
 
@@ -52,36 +56,45 @@ class Parents:
         foremost = foremost[np.isfinite(joint[foremost])]
         self.trees = ledger.form_tree[foremost]
         self._log_joint = joint[foremost]
-        self._best_of_size = self._best_by_size(ledger, foremost)
+        self._of_size = self._best_by_size(ledger, foremost)
 
-    def _best_by_size(self, ledger: Ledger, foremost: np.ndarray) -> np.ndarray:
-        """Judged by the likelihood: the prior is the same for all of a size, or nearly."""
+    def _best_by_size(self, ledger: Ledger, foremost: np.ndarray) -> list[np.ndarray]:
+        """Places of the best of each size, judged by the likelihood: the prior is the same for all
+        of a size, or nearly."""
         sizes = (self.trees >= 0).sum(axis=1)
         fit = ledger.form_log_marginal[foremost]
-        places = []
+        found = []
         for size in np.unique(sizes):
             own = np.flatnonzero(sizes == size)
-            places += own[np.argsort(-fit[own], kind="stable")[:3]].tolist()
-        return np.array(places, dtype=np.int64)
+            found.append(own[np.argsort(-fit[own], kind="stable")[:_OF_A_SIZE]])
+        return found
 
-    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, count: int, rng: np.random.Generator, heat: float = 1.0) -> np.ndarray:
+        """Parents; with more heat more forms share the weight."""
         if len(self.trees) == 0:
             return self.trees
-        by_size = rng.choice(self._best_of_size, int(_BY_SIZE * count))
+        best = np.concatenate([places[:3] for places in self._of_size])
+        by_size = rng.choice(best, int(_BY_SIZE * count))
         rest = count - len(by_size)
         parts = [by_size]
         for level, effective in enumerate(EFFECTIVE):
             share = rest * (level + 1) // len(EFFECTIVE) - rest * level // len(EFFECTIVE)
-            parts.append(rng.choice(len(self.trees), share, p=temper(self._log_joint, effective)))
+            shares = temper(self._log_joint, heat * effective)
+            parts.append(rng.choice(len(self.trees), share, p=shares))
         drawn: np.ndarray = self.trees[np.concatenate(parts)]
         return drawn
 
-    def best(self, count: int) -> np.ndarray:
-        """The likeliest, and the best of each size."""
-        order = np.argsort(-self._log_joint, kind="stable")[:count]
-        chosen = np.concatenate([order, self._best_of_size[::3]])
-        trees: np.ndarray = self.trees[np.unique(chosen)]
-        return trees
+    def ranking(self) -> Iterator[np.ndarray]:
+        """Trees by promise: the likeliest and the best of each size in turn, each once."""
+        order = np.argsort(-self._log_joint, kind="stable")
+        deep = max((len(places) for places in self._of_size), default=0)
+        by_size = [int(p[rank]) for rank in range(deep) for p in self._of_size if rank < len(p)]
+        seen: set[int] = set()
+        for one, other in itertools.zip_longest(order.tolist(), by_size):
+            for place in (one, other):
+                if place is not None and place not in seen:
+                    seen.add(place)
+                    yield self.trees[place]
 
 
 def agreement(ledger: Ledger) -> float:

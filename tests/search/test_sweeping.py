@@ -1,0 +1,133 @@
+"""Sweeps against brute force: every legal small change of a tree, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dvisr.constraints import Constraints, Grammar
+from dvisr.exact import enumerate_trees
+from dvisr.library import Library
+from dvisr.search import sweeping
+from dvisr.search.legality import Legality
+from dvisr.search.sweeping import Sweep
+from tests import reference
+
+Case = tuple[list[str], list[str], bool, int, Constraints]
+CASES: dict[str, Case] = {
+    "none": (["+", "sin"], ["x", "y"], False, 5, "none"),
+    "paper": (["+", "*", "cos"], ["x0"], True, 5, "paper"),
+    "default": (["-", "*", "exp"], ["a"], True, 6, "default"),
+    "max-constants": (["+", "*", "sin"], ["x"], True, 6, ["default", "max-constants=1"]),
+    "max-depth": (["exp", "log", "+", "2"], ["x"], True, 6, ["no-inverse", "max-depth=3"]),
+    "tiny": (["+"], ["x"], True, 2, "none"),
+}
+
+
+def made(name: str) -> Grammar:
+    operators, variables, constants, size, constraints = CASES[name]
+    library = Library.create(operators, variables, constants=constants)
+    return Grammar(library, size, constraints)
+
+
+def places(tree: reference.Tree) -> list[tuple[int, ...]]:
+    """The way down to every subtree."""
+    own: list[tuple[int, ...]] = [()]
+    for number, operand in enumerate(tree[1:], 1):
+        own += [(number, *rest) for rest in places(operand)]
+    return own
+
+
+def at(tree: reference.Tree, place: tuple[int, ...]) -> reference.Tree:
+    return at(tree[place[0]], place[1:]) if place else tree
+
+
+def with_new(tree: reference.Tree, place: tuple[int, ...], new: reference.Tree) -> reference.Tree:
+    if not place:
+        return new
+    operands = list(tree)
+    operands[place[0]] = with_new(tree[place[0]], place[1:], new)
+    return tuple(operands)
+
+
+def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
+    """Rows of all trees that one replacement by a small tree, or one operator put above a subtree
+    with a leaf beside it, makes of a tree; legal or not."""
+    library, length = grammar.library, grammar.max_tokens
+    size = min(sweeping.SMALL, length)
+    small = [
+        reference.nested(library, tuple(int(token) for token in row if token >= 0))
+        for row in enumerate_trees(Grammar(library, size))
+    ]
+    leaves = [other for other in small if len(other) == 1]
+    found = set()
+    for place in places(tree):
+        own = at(tree, place)
+        made: list[reference.Tree] = list(small)
+        for token_id, token in enumerate(library):
+            if token.arity == 1:
+                made.append((token_id, own))
+            if token.arity == 2:
+                made += [(token_id, own, leaf) for leaf in leaves]
+                made += [(token_id, leaf, own) for leaf in leaves]
+        for new in made:
+            tokens = reference.prefix(with_new(tree, place, new))
+            if len(tokens) <= length:
+                row = np.full(length, -1, dtype=np.int8)
+                row[: len(tokens)] = tokens
+                found.add(row.tobytes())
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_changes_are_all_that_are_legal(name: str) -> None:
+    grammar = made(name)
+    trees = enumerate_trees(grammar)
+    legal = {tree.tobytes() for tree in trees}
+    sweep, rng = Sweep(grammar), np.random.default_rng(0)
+    for row in trees[:: max(1, len(trees) // 60)]:
+        tree = reference.nested(grammar.library, tuple(int(token) for token in row if token >= 0))
+        found = sweep.changes(row, rng)
+        assert found.dtype == np.int8
+        assert found.shape[1:] == (grammar.max_tokens,)
+        assert Legality(grammar)(found).all()
+        expected = brute_force(tree, grammar) & legal
+        assert {other.tobytes() for other in found} == expected - {row.tobytes()}
+
+
+def test_the_tree_itself_is_no_change_of_it() -> None:
+    grammar = made("default")
+    sweep, rng = Sweep(grammar), np.random.default_rng(0)
+    for row in enumerate_trees(grammar)[:200]:
+        assert not (sweep.changes(row, rng) == row).all(axis=1).any()
+
+
+def test_of_too_many_changes_a_random_part_is_taken() -> None:
+    library = Library.create(
+        ["+", "-", "*", "/", "sin", "exp"], [f"x{i}" for i in range(9)], constants=True
+    )
+    grammar = Grammar(library, 11, "default")
+    plus = library.find("+")
+    variables = [library.find(f"x{i}") for i in range(5)]
+    assert plus is not None
+    tokens = [plus, plus, plus, plus, *variables]
+    row = np.array([*tokens, -1, -1], dtype=np.int8)
+    sweep = Sweep(grammar)
+    one = sweep.changes(row, np.random.default_rng(0))
+    assert 0 < len(one) <= sweeping.MOST_CHANGES
+    assert Legality(grammar)(one).all()
+    np.testing.assert_array_equal(one, sweep.changes(row, np.random.default_rng(0)))
+    two = sweep.changes(row, np.random.default_rng(1))
+    assert {bytes(tree) for tree in one} != {bytes(tree) for tree in two}
+    nested = reference.nested(library, tuple(int(token) for token in row if token >= 0))
+    assert {bytes(tree) for tree in (*one, *two)} <= brute_force(nested, grammar)
+
+
+def test_many_columns_leave_smaller_replacements() -> None:
+    library = Library.create(["+", "*", "sin"], [f"x{i}" for i in range(100)], constants=True)
+    sweep = Sweep(Grammar(library, 7, "default"))
+    row = np.array([library.find("x3"), *[-1] * 6], dtype=np.int8)
+    found = sweep.changes(row, np.random.default_rng(0))
+    assert len(found) <= sweeping.MOST_CHANGES
+    leaves = {int(tree[0]) for tree in found if tree[1] < 0}
+    assert len(leaves) > 50
