@@ -46,7 +46,7 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
     constant_prior : "decades", "decades:LOW,HIGH", "normal:MEAN,STD", or a prior.
     noise : "infer", or the standard deviation of the noise (with `y_err`, a factor of it).
     recipe : "default", or one that samples constants by a network, such as "paper".
-    num_steps : steps of the search, or of the training; None for the recipe's own, here 25.
+    num_steps : steps of the search, or of the training; None for the recipe's own, here 20.
     num_samples : trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : seconds after which to stop, compiling aside; None for no limit.
     n_jobs : threads; None or -1 for all cores.
@@ -224,17 +224,23 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
         self.log_evidence_ = answer.log_evidence
         self.log_evidence_stderr_ = answer.log_evidence_stderr
         self.elbo_ = elbo
-        sigmas = answer.draws.noise * (
-            1.0 if problem.data.y_err is not None else answer.draws.scale
-        )
-        self.noise_ = {"mean": float(sigmas.mean()), "std": float(sigmas.std())}
+        unit = answer.draws.scale
+        if problem.data.y_err is not None:  # then the noise is a factor of the error bars
+            unit = float((problem.likelihood.scale / problem.data.y_err)[0])
+        noise = answer.draws.noise
+        self.noise_ = {"mean": unit * float(noise.mean()), "std": unit * float(noise.std())}
         self.inclusion_ = answer.inclusion
         self.diagnostics_ = diagnostics
 
     def save(self, path: Any) -> None:
         """Write the fitted model into a folder; `load` reads it back."""
         check_is_fitted(self)
+        if not isinstance(path, (str, Path)):
+            raise ValueError(f"a model is saved in a folder: give its path, not {path!r}")
         saving.save(Path(path), self.get_params(deep=False), self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_answer")
 
     def __getstate__(self) -> dict[str, Any]:
         """The search itself, with its compiled code, stays behind: a copy that was sent elsewhere

@@ -16,7 +16,7 @@ from dvisr.fitting.loop import Search
 from dvisr.marginal import Engine, Weighed, noise_draws, weigh
 from dvisr.posterior.answer import Function, Posterior, Tree, inclusion_of, log_total
 from dvisr.posterior.predictive import Draws
-from dvisr.search.ledger import Ledger
+from dvisr.search.ledger import NOBODY, Ledger
 
 NUM_DRAWS = 2000
 WEIGHED_ABOVE = 0.01  # of the posterior: every such form is weighed to a known error
@@ -98,7 +98,7 @@ class Finish:
                     if other.tobytes() not in found:
                         found[other.tobytes()] = other
                         border.append(other)
-            self.ledger.visit(np.array(list(found.values())))
+            self.ledger.visit(np.array(list(found.values())), NOBODY)
 
     def posterior(self, deadline: float | None = None) -> Posterior:
         for _ in range(20):  # weighing the rest may bring others to the front

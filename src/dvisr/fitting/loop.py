@@ -21,19 +21,20 @@ from dvisr.fitting.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
-from dvisr.search.ledger import ISLANDS, Ledger
+from dvisr.search.ledger import ISLANDS, NOBODY, Ledger
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
 from dvisr.target import UNDEFINED_ERRORS
 
-NUM_STEPS = 25
+NUM_STEPS = 20
 NUM_SAMPLES = 256
 MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
 MOST_POINTS = 20_000_000  # ... times points
 _NEIGHBOURS = 4  # an island, for each sample of a step
 _FROM_PRIOR = 0.5
 _OF_THE_NETWORK = 0.25
-_SWEPT = 6  # forms an island and step, the most promising that were not swept yet
+_SWEPT = 4  # forms an island and step, the most promising that were not swept yet
+_REFINED = 12  # the same for refinements
 _FAMILIAR = 0.5  # the share of neighbours that were visited before, above which it gets hotter
 _HOTTEST = 50.0
 _SMALL_TREES = (
@@ -94,6 +95,7 @@ class Search:
         self._sampler = PriorSampler(grammar, problem.tree_prior)
         self._sweep = Sweep(grammar)
         self._swept: list[set[bytes]] = [set() for _ in range(ISLANDS)]
+        self._refined: list[set[bytes]] = [set() for _ in range(ISLANDS)]
         self._heat = [1.0] * ISLANDS
         self.complete_size = _complete_size(grammar)
         self.network: Network | None = None
@@ -171,7 +173,7 @@ class Search:
         for island in range(ISLANDS):
             self._explore(island)
         trees, log_q = network.draw()
-        numbers = self.ledger.visit(trees)
+        numbers = self.ledger.visit(trees, NOBODY)  # the network learns from both islands
         joint = np.maximum(self.ledger.tree_log_joint[numbers], self.floor + self._prior(numbers))
         terms = joint - log_q
         others = (terms.sum() - terms) / max(1, len(terms) - 1)
@@ -199,15 +201,28 @@ class Search:
             self._warm(island, proposed)
             found = np.concatenate([from_prior, proposed])
         self.ledger.visit(found, island)
-        room = _SWEPT
+        self._go_through(parents, self._swept[island], _SWEPT, self._sweep.changes, island)
+        self._go_through(parents, self._refined[island], _REFINED, self._sweep.refinements, island)
+
+    def _go_through(
+        self,
+        parents: Parents,
+        done: set[bytes],
+        room: int,
+        changes: Callable[[np.ndarray, np.random.Generator], np.ndarray],
+        island: int,
+    ) -> None:
         for tree in parents.ranking():
             key = tree.tobytes()
-            if key not in self._swept[island]:
-                self._swept[island].add(key)
-                self.ledger.visit(self._sweep.changes(tree, self.rng), island)
+            if key in done:
+                continue
+            done.add(key)
+            found = changes(tree, self.rng)
+            if len(found):
+                self.ledger.visit(found, island)
                 room -= 1
-                if room == 0:
-                    break
+            if room == 0:
+                return
 
     def _warm(self, island: int, proposed: np.ndarray) -> None:
         """Where most neighbours are old acquaintances, look further afield next time."""

@@ -98,15 +98,16 @@ class Parents:
 
 
 def agreement(ledger: Ledger) -> float:
-    """How far the islands' posteriors over forms agree: 1 less their total variation. What one has
-    missed and the other has not shows here."""
+    """How far the islands agree: 1 less the total variation between their posteriors, each over
+    the forms that the island came across by itself. What one has missed and the other has not
+    shows here."""
     shares = []
     for island in range(ISLANDS):
-        seen = np.flatnonzero((ledger.tree_islands >> island) & 1)
-        joint = ledger.tree_log_joint[seen]
-        total = np.zeros(ledger.num_forms)
-        if len(joint) == 0 or not np.isfinite(joint.max()):
+        known = np.zeros(ledger.num_forms, dtype=bool)
+        known[ledger.tree_form[(ledger.tree_islands >> island) & 1 > 0]] = True
+        joint = np.where(known, ledger.form_log_joint, -np.inf)
+        if not np.isfinite(joint.max(initial=-np.inf)):
             return 0.0
-        np.add.at(total, ledger.tree_form[seen], np.exp(joint - joint.max()))
-        shares.append(total / total.sum())
+        own = np.exp(joint - joint.max())
+        shares.append(own / own.sum())
     return 1.0 - 0.5 * float(np.abs(shares[0] - shares[1]).sum())

@@ -16,6 +16,7 @@ from dvisr.search.forms import Algebra, forms
 MAX_FORMS = 400_000
 _KEPT = 0.5  # the share that stays when there are too many
 ISLANDS = 2
+NOBODY = ISLANDS  # visited, but by neither island's own search
 
 # Of trees (n, length): log p(y | tree) of each.
 Fit = Callable[[np.ndarray], np.ndarray]
@@ -114,7 +115,7 @@ class Ledger:
 
     def visit(self, trees: np.ndarray, island: int | None = None) -> np.ndarray:
         """Note the trees, fit those of a new form, and number them. With no island, all saw
-        them."""
+        them; with NOBODY none did."""
         self.num_visits += len(trees)
         bits = np.uint8(2**ISLANDS - 1 if island is None else 1 << island)
         keys = _keys(trees)

@@ -2,6 +2,7 @@
 
 Each subtree in turn is replaced by every small tree, and every operator is put above it, with every
 leaf beside it where it takes two. Where that is too many, a random part of them is taken.
+Refinements are fewer: only constants are replaced.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Sweep:
         ids = np.arange(len(library), dtype=np.int8)
         self._unary, self._binary = (ids[library.arities == arity] for arity in (1, 2))
         self._arities = library.arities
+        self._constant = library.constant_id
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(changes, length), legal ones only, the tree itself left out."""
@@ -51,6 +53,24 @@ class Sweep:
                     for leaf in self._leaves:
                         made.append(np.concatenate([before, [op], subtree, leaf, after]))
                         made.append(np.concatenate([before, [op], leaf, subtree, after]))
+        return self._legal(tree, made, rng)
+
+    def refinements(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Each constant in turn replaced by every small tree: where a constant does well, it may
+        stand for something that is not one."""
+        tokens = tree[tree >= 0]
+        made: list[np.ndarray] = []
+        for place in np.flatnonzero(tokens == self._constant):
+            before, after = tokens[:place], tokens[place + 1 :]
+            room = self._length - len(before) - len(after)
+            made += [
+                np.concatenate([before, new, after]) for new in self._small if 1 < len(new) <= room
+            ]
+        return self._legal(tree, made, rng)
+
+    def _legal(
+        self, tree: np.ndarray, made: list[np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
         if len(made) > MOST_CHANGES:
             made = [made[place] for place in rng.choice(len(made), MOST_CHANGES, replace=False)]
         rows = np.full((len(made), self._length), -1, dtype=np.int8)
