@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml
 		|| { echo "dvisr needs Python 3.11, 3.12 or 3.13: set PYTHON=python3.12, say"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m dvisr.fitting.compiling  # once: kept for every process after this one
 	touch $(STAMP)
 
 demo: install
@@ -42,6 +43,8 @@ reproduce: install
 bench: install
 	$(BIN)/python benchmarks/bench_exact.py
 	$(BIN)/python benchmarks/bench_training.py
+	$(BIN)/python -m benchmarks.fits kernel --results /dev/null
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.nb[ci]' -delete

@@ -293,6 +293,8 @@ def _decades() -> Any:
 
 
 def record(path: Path, name: str, found: Any) -> None:
+    if not path.name.endswith(".json"):
+        return
     held = json.loads(path.read_text()) if path.exists() else {}
     if name == "laws" and "laws" in held:
         new = {row["law"] for row in found}

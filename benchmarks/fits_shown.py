@@ -7,20 +7,20 @@ from typing import Any
 
 
 def show(held: dict[str, Any]) -> None:
+    for path in (Path("docs/fits.md"), Path("README.md")):
+        path.write_text(with_fits(path.read_text(), held))
+
+
+def with_fits(text: str, held: dict[str, Any]) -> str:
+    """The text with each table between its marks."""
     tables = {
         "laws": laws(held.get("laws", [])),
         "coverage": coverage(held.get("coverage")),
         "data": data(held.get("data", [])),
         "kernel": kernel(held.get("kernel", [])),
     }
-    for path in (Path("docs/fits.md"), Path("README.md")):
-        path.write_text(written(path.read_text(), tables))
-
-
-def written(text: str, tables: dict[str, str]) -> str:
-    """The text with each table between its marks."""
     for name, table in tables.items():
-        start, end = f"<!-- fits: {name} -->\n", "<!-- end -->"
+        start, end = f"<!-- fits: {name} -->\n", "<!-- end of fits -->"
         before, mark, after = text.partition(start)
         if mark:
             text = before + mark + table + end + after.partition(end)[2]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from benchmarks import sweep
+from benchmarks import fits_shown, sweep
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
 
@@ -26,6 +26,15 @@ def test_the_tables_of_beyond_are_the_measurements() -> None:
     readme = (DOCS.parent / "README.md").read_text()
     assert readme.count("<!-- end -->") == len(IN_README)
     assert with_tables(readme, {name: made[name] for name in IN_README}) == readme
+
+
+def test_the_tables_of_fits_are_the_measurements() -> None:
+    held = json.loads((DOCS / "fits.json").read_text())
+    assert {"laws", "coverage", "data", "kernel"} <= set(held)
+    for path, count in ((DOCS / "fits.md", 4), (DOCS.parent / "README.md", 2)):
+        page = path.read_text()
+        assert page.count("<!-- end of fits -->") == count
+        assert fits_shown.with_fits(page, held) == page
 
 
 def test_every_recipe_that_was_measured_is_there() -> None:

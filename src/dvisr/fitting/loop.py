@@ -92,7 +92,7 @@ class Search:
             and self.num_allowed * len(problem.data.y) <= MOST_POINTS
         )
         self.neighbours = Neighbours(grammar)
-        self._sampler = PriorSampler(grammar, problem.tree_prior)
+        self.sampler = PriorSampler(grammar, problem.tree_prior)
         self._sweep = Sweep(grammar)
         self._swept: list[set[bytes]] = [set() for _ in range(ISLANDS)]
         self._refined: list[set[bytes]] = [set() for _ in range(ISLANDS)]
@@ -128,7 +128,7 @@ class Search:
 
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
-        self.engine.fit(self._sampler.draw(2, np.random.default_rng(0)))
+        self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)))
         if not self.is_enumerated and self.network is None:
             self.network = Network(
                 self.problem.grammar,
@@ -156,7 +156,7 @@ class Search:
         if first == 0:
             self.ledger.visit(_small_trees(self.problem.grammar, self.complete_size))
             for island in range(ISLANDS):
-                self.ledger.visit(self._sampler.draw(2 * self.num_samples, self.rng), island)
+                self.ledger.visit(self.sampler.draw(2 * self.num_samples, self.rng), island)
         for step in range(num_steps):
             late = deadline is not None and time.perf_counter() >= deadline
             if late or should_stop():
@@ -190,7 +190,7 @@ class Search:
     def _explore(self, island: int) -> None:
         """Neighbours of what the island knows, and what the prior offers; then all small changes
         of the most promising trees that were not gone through yet."""
-        from_prior = self._sampler.draw(max(1, int(_FROM_PRIOR * self.num_samples)), self.rng)
+        from_prior = self.sampler.draw(max(1, int(_FROM_PRIOR * self.num_samples)), self.rng)
         parents = Parents(self.ledger, island)
         drawn = parents.draw(_NEIGHBOURS * self.num_samples, self.rng, self._heat[island])
         found = from_prior
@@ -239,7 +239,7 @@ class Search:
         foremost = np.argpartition(-joint, count - 1)[:count]
         foremost = foremost[np.isfinite(joint[foremost])]
         if len(foremost) == 0:
-            return self._sampler.draw(network.num_replayed, self.rng)
+            return self.sampler.draw(network.num_replayed, self.rng)
         shares = temper(joint[foremost], 1.0 if done > _LAST_PHASE else _HOT)
         chosen = self.rng.choice(foremost, network.num_replayed, p=shares)
         trees: np.ndarray = self.ledger.trees[chosen]

@@ -1,0 +1,71 @@
+"""Saved models: the same answers again, and nothing from a file that is not as it was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dvisr import DVISRRegressor, load, new_operator
+from dvisr.estimator.saving import FILE
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[DVISRRegressor, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(0.5, 2.0, 15), "x y": rng.uniform(0.5, 2.0, 15)})
+    y = 1.5 * X["a"] + 0.05 * rng.standard_normal(15)
+    model = DVISRRegressor(operators=("+", "*"), max_tokens=3, random_state=0)
+    return model.fit(X, y, sample_weight=np.arange(15) % 3), X
+
+
+def test_a_model_that_was_saved_answers_the_same(
+    fitted: tuple[DVISRRegressor, pd.DataFrame], tmp_path: Path
+) -> None:
+    model, X = fitted
+    model.save(tmp_path / "run")
+    again = load(tmp_path / "run")
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert np.array_equal(again.predict_interval(X), model.predict_interval(X))
+    assert again.functions_.equals(model.functions_)
+    assert again.posterior_.equals(model.posterior_)
+    assert again.diagnostics_ == model.diagnostics_
+    assert again.log_evidence_ == model.log_evidence_
+    assert np.array_equal(again.to_datatree(tree=0)["posterior"]["sigma"],
+                          model.to_datatree(tree=0)["posterior"]["sigma"])  # fmt: skip
+
+
+def test_run_dir_saves(tmp_path: Path) -> None:
+    X = np.linspace(0.0, 1.0, 8)[:, None]
+    DVISRRegressor(operators=("+",), max_tokens=3, run_dir=tmp_path / "r").fit(X, 2.0 * X[:, 0])
+    assert load(tmp_path / "r").n_features_in_ == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "foreign", "missing"])
+def test_a_damaged_file_is_one_clear_error(
+    fitted: tuple[DVISRRegressor, pd.DataFrame], tmp_path: Path, damage: str
+) -> None:
+    fitted[0].save(tmp_path)
+    file = tmp_path / FILE
+    content = bytearray(file.read_bytes())
+    if damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        content[-10] ^= 0xFF
+        file.write_bytes(content)
+    elif damage == "foreign":
+        file.write_bytes(b"not a model")
+    else:
+        file.unlink()
+    with pytest.raises(ValueError, match=r"can't be read|no fitted model"):
+        load(tmp_path)
+
+
+def test_an_operator_of_ones_own_is_refused(tmp_path: Path) -> None:
+    from dvisr.estimator.saving import plain_settings
+
+    own = new_operator("twice", 1, lambda np, x: 2.0 * x)
+    with pytest.raises(ValueError, match="'twice' is code of your own"):
+        plain_settings({"operators": ("+", own)})

@@ -1,0 +1,113 @@
+"""`dvisr fit`, `dvisr compare` and `dvisr demo`, run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.test_cli import dvisr
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> str:
+    """y = 2 x + 1 with a little noise, and an error bar for every row."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(-1.0, 2.0, 12)
+    frame = pd.DataFrame({"x": x, "y": 2.0 * x + 1.0 + 0.05 * rng.standard_normal(12), "e": 0.05})
+    frame.to_csv(tmp_path / "line.csv", index=False)
+    return str(tmp_path / "line.csv")
+
+
+SMALL = ["--target", "y", "--features", "x", "--operators", "+,*", "--max-tokens", "5"]
+
+
+def test_fit_prints_one_json_object(line: str, tmp_path: Path) -> None:
+    done = dvisr("fit", line, *SMALL, "--out", str(tmp_path / "run"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    first = found["functions"][0]
+    assert first["expression"] == "x * c + c"
+    assert first["probability"] > 0.9
+    slope, offset = first["constants"]
+    assert abs(slope["mean"] - 2.0) < 4.0 * slope["std"]
+    assert abs(offset["mean"] - 1.0) < 4.0 * offset["std"]
+    assert 0.02 < found["noise_std"]["mean"] < 0.1
+    assert found["diagnostics"]["verdict"] == "ok"
+    assert found["diagnostics"]["exact"] is True
+    assert (found["interrupted"], found["num_steps"]) == (False, 0)
+    wanted = {
+        "functions", "expressions", "log_evidence", "log_evidence_stderr", "elbo", "noise_std",
+        "diagnostics", "num_steps", "interrupted", "seconds",
+    }  # fmt: skip
+    assert wanted <= set(found)
+    assert {"expression", "probability", "num_trees", "complexity", "constants"} <= set(first)
+
+    from dvisr import load
+
+    x = np.linspace(0.0, 1.0, 5)[:, None]
+    again = load(tmp_path / "run")
+    assert np.allclose(again.predict(pd.DataFrame({"x": x[:, 0]})), 2.0 * x[:, 0] + 1.0, atol=0.1)
+
+
+def test_fit_prints_a_table_and_the_verdict(line: str) -> None:
+    done = dvisr("fit", line, *SMALL, "--err", "e")
+    assert done.returncode == 0, done.stderr
+    for text in ("likeliest first", "verdict: ok", "log evidence", "prior of constants: either"):
+        assert text in done.stdout
+
+
+def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
+    given = json.loads(dvisr("fit", line, *SMALL, "--err", "e", "--json").stdout)
+    assert given["noise_std"] == {"mean": 1.0, "std": 0.0}
+    arguments = ["fit", line, *SMALL, "--err", "e", "--noise", "infer", "--json"]
+    inferred = json.loads(dvisr(*arguments).stdout)
+    assert inferred["noise_std"]["std"] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "z"], "there is no column 'z'"),
+        (["--target", "y", "--constant-prior", "decade"], "did you mean 'decades'"),
+        (["--target", "y", "--max-constants", "-1"], "max_constants must be a whole number"),
+        (["--target", "y", "--num-steps", "0"], "num_steps must be a whole number"),
+        (["--target", "y", "--max-time", "-1"], "max_time must be a number of seconds"),
+        (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
+        (["--target", "y", "--noise", "loud"], "neither a number nor 'infer'"),
+    ],
+)
+def test_mistakes_end_with_one_line_and_status_2(
+    line: str, arguments: list[str], message: str
+) -> None:
+    done = dvisr("fit", line, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_compare_weighs_formulas(line: str) -> None:
+    done = dvisr(
+        "compare", line, "--target", "y", "--features", "x", "--expression", "c * x + c",
+        "--expression", "c * x", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["expression"] for row in found["expressions"]] == ["c * x + c", "c * x"]
+    assert found["expressions"][0]["probability"] > 0.999
+    assert found["verdict"] == "ok"
+    wrong = dvisr("compare", line, "--target", "y", "--expression", "c * q")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_the_demo_ends_with_keplers_law() -> None:
+    done = dvisr("demo")
+    assert done.returncode == 0, done.stderr
+    rows = [text for text in done.stdout.splitlines() if text.startswith("│ 1 │")]
+    assert rows[0].split("│")[2].strip() in ("sqrt(a) * a", "a * sqrt(a)")
+    assert "verdict:" in done.stdout
+    assert "with 90 % probability" in done.stdout
