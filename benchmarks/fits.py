@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
 import sys
@@ -175,39 +176,24 @@ def _warm() -> None:
             DVISRRegressor(num_steps=1, random_state=0, **limits).fit(X, x[:, 0])
 
 
-def coverage(count: int) -> dict[str, Any]:
+COVERED: dict[str, Any] = {
+    "operators": ("+", "-", "*", "/", "sin", "exp"),
+    "max_tokens": 7,
+    "max_constants": 2,
+}
+
+
+def coverage(count: int, workers: int) -> dict[str, Any]:
     """Laws drawn from the prior, 30 noisy points each; how many of 30 new points fall inside the
     90 % interval."""
-    operators, max_tokens = ("+", "-", "*", "/", "sin", "exp"), 7
-    prior = Normal(0.0, 2.0)
-    library = Library.create(operators, ["x0"], constants=True)
-    grammar = Grammar(library, max_tokens, ["default", "max-constants=2"])
-    sampler = PriorSampler(grammar, size_balanced(grammar))
-    rng = np.random.default_rng(0)
-    inside, verdicts, laws_drawn = [], [], 0
-    while laws_drawn < count:
-        tree = sampler.draw(1, rng)[0]
-        bare = Expression(library, tuple(int(t) for t in tree if t >= 0))
-        expression = bare.with_constants(prior.sample(rng, (bare.num_constants,)).tolist())
-        X = rng.uniform(-2.0, 2.0, (60, 1))
-        values, defined = evaluate(expression, X)
-        values = np.broadcast_to(values, (60,))
-        if not defined.all() or np.abs(values).max() > 1e6:
-            continue
-        laws_drawn += 1
-        sigma = 0.1 * (float(values.std()) or 1.0)
-        y = values + sigma * rng.standard_normal(60)
-        model = DVISRRegressor(
-            operators=operators, max_tokens=max_tokens, max_constants=2, constant_prior=prior,
-            num_steps=6, random_state=laws_drawn,
-        )  # fmt: skip
-        model.fit(X[:30], y[:30])
-        low, high = model.predict_interval(X[30:], 0.9).T
-        inside.append(float(((y[30:] >= low) & (y[30:] <= high)).mean()))
-        verdicts.append(model.diagnostics_["verdict"])
-        if laws_drawn % 10 == 0:
-            print(laws_drawn, f"{np.mean(inside):.4f}", flush=True)
-    return {
+    if workers > 1:
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+            found = pool.map(_covered, range(count), chunksize=1)
+    else:
+        found = [_covered(number) for number in range(count)]
+    inside = [share for share, _ in found]
+    verdicts = [verdict for _, verdict in found]
+    row = {
         "laws": count,
         "coverage": float(np.mean(inside)),
         "stderr": float(np.std(inside) / np.sqrt(count)),
@@ -215,6 +201,33 @@ def coverage(count: int) -> dict[str, Any]:
         "caution": verdicts.count("caution"),
         "do-not-trust": verdicts.count("do-not-trust"),
     }
+    print(row, flush=True)
+    return row
+
+
+def _covered(number: int) -> tuple[float, str]:
+    warnings.simplefilter("ignore", FitWarning)
+    prior = Normal(0.0, 2.0)
+    library = Library.create(COVERED["operators"], ["x0"], constants=True)
+    grammar = Grammar(library, COVERED["max_tokens"], ["default", "max-constants=2"])
+    sampler = PriorSampler(grammar, size_balanced(grammar))
+    rng = np.random.default_rng([0, number])
+    while True:
+        tree = sampler.draw(1, rng)[0]
+        bare = Expression(library, tuple(int(t) for t in tree if t >= 0))
+        expression = bare.with_constants(prior.sample(rng, (bare.num_constants,)).tolist())
+        X = rng.uniform(-2.0, 2.0, (60, 1))
+        values, defined = evaluate(expression, X)
+        values = np.broadcast_to(values, (60,))
+        if defined.all() and np.abs(values).max() < 1e6:
+            break
+    sigma = 0.1 * (float(values.std()) or 1.0)
+    y = values + sigma * rng.standard_normal(60)
+    model = DVISRRegressor(constant_prior=prior, random_state=number, **COVERED)
+    model.fit(X[:30], y[:30])
+    low, high = model.predict_interval(X[30:], 0.9).T
+    inside = float(((y[30:] >= low) & (y[30:] <= high)).mean())
+    return inside, model.diagnostics_["verdict"]
 
 
 DATA = {
@@ -309,6 +322,7 @@ def main() -> None:
     parser.add_argument("what", choices=["laws", "coverage", "data", "kernel", "show"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--laws", type=int, default=200, help="how many for the coverage")
+    parser.add_argument("--workers", type=int, default=1, help="processes, for the coverage")
     parser.add_argument("--names", default="", help="laws to take, separated by ;")
     parser.add_argument("--data", type=Path, default=os.environ.get("DVISR_DATA"))
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -321,7 +335,7 @@ def main() -> None:
     if asked.what == "laws":
         found = laws(asked.seeds, [name for name in asked.names.split(";") if name])
     elif asked.what == "coverage":
-        found = coverage(asked.laws)
+        found = coverage(asked.laws, asked.workers)
     elif asked.what == "kernel":
         found = kernel()
     else:

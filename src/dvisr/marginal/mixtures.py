@@ -109,7 +109,8 @@ class Mixture:
     def log_parts(self, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each component its log share plus log density, and its squared distances."""
         count, k = constants.shape
-        of_prior = np.asarray(self.prior.log_prob(np, constants))
+        with np.errstate(all="ignore"):  # far out a density is zero
+            of_prior = np.asarray(self.prior.log_prob(np, constants))
         stretch = -np.log(np.hypot(constants, self.unit)).sum(axis=1)
         parts = np.empty((len(self.shares), count))
         distances = np.zeros((len(self.shares), count))

@@ -59,7 +59,7 @@ class Weighed:
     def std(self) -> np.ndarray:
         # The weight inside the square: a draw may lie so far out that its square alone overflows.
         scaled = np.sqrt(self.weights)[:, None] * (self.constants - self.mean)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             found: np.ndarray = np.sqrt((scaled * scaled).sum(axis=0))
         return found
 
@@ -142,7 +142,7 @@ def _rounds(
         if found is not None and size > most:
             break
         constants = mixture.sample(size, rng)
-        with np.errstate(over="ignore"):  # far out a density is zero
+        with np.errstate(all="ignore"):  # far out a density is zero
             parts, _ = mixture.log_parts(constants)
         log_q = logsumexp(parts, axis=0)
         squares = squares_of(engine, tokens, constants)
@@ -183,7 +183,7 @@ def _adapted(mixture: Mixture, constants: np.ndarray, weights: np.ndarray) -> Mi
     kept = weights[::stride]
     if not kept.sum() > 0.0:
         return mixture
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         for _ in range(_ADAPTATIONS):
             parts, distances = mixture.log_parts(constants[::stride])
             mixture = mixture.adapted(constants[::stride], kept / kept.sum(), parts, distances)
@@ -203,7 +203,7 @@ def squares_of(engine: Engine, tokens: np.ndarray, constants: np.ndarray) -> np.
 
 def _log_joint(engine: Engine, constants: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """log p(y, constants | tree), the noise integrated out where it is inferred."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         likelihood = np.where(
             np.isfinite(squares), engine.likelihood.of_squares(np, squares), -np.inf
         )
