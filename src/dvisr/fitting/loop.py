@@ -30,6 +30,7 @@ NUM_STEPS = 20
 NUM_SAMPLES = 256
 MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
 MOST_POINTS = 20_000_000  # ... times points
+_POINTS_AT_ONCE = 400_000  # trees times points between two looks at the clock
 _NEIGHBOURS = 4  # an island, for each sample of a step
 _FROM_PRIOR = 0.5
 _OF_THE_NETWORK = 0.25
@@ -101,6 +102,7 @@ class Search:
         self.network: Network | None = None
         self.floor = _floor(problem)
         self._seconds = 0.0
+        self._is_late: Callable[[], bool] = lambda: False
 
     def continues(self, problem: Problem, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -153,13 +155,13 @@ class Search:
         assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
+        self._is_late = lambda: (
+            should_stop() or (deadline is not None and time.perf_counter() >= deadline)
+        )
         if first == 0:
-            self.ledger.visit(_small_trees(self.problem.grammar, self.complete_size))
-            for island in range(ISLANDS):
-                self.ledger.visit(self.sampler.draw(2 * self.num_samples, self.rng), island)
+            self._start()
         for step in range(num_steps):
-            late = deadline is not None and time.perf_counter() >= deadline
-            if late or should_stop():
+            if self._is_late():
                 self._seconds += time.perf_counter() - began
                 return False
             elbo = self._step(self.network, (step + 1) / num_steps)
@@ -167,6 +169,22 @@ class Search:
             self._report(seconds, elbo)
             progress(step + 1, num_steps, self.history[-1].log_evidence)
         self._seconds += time.perf_counter() - began
+        return True
+
+    def _start(self) -> None:
+        """All the smallest trees, and draws from the prior."""
+        if not self._visit(_small_trees(self.problem.grammar, self.complete_size), None):
+            self.complete_size = 0
+        for island in range(ISLANDS):
+            self._visit(self.sampler.draw(2 * self.num_samples, self.rng), island)
+
+    def _visit(self, trees: np.ndarray, island: int | None) -> bool:
+        """In parts of some tenths of a second, unless it has grown late; whether all were."""
+        size = max(16, _POINTS_AT_ONCE // len(self.problem.data.y))
+        for start in range(0, len(trees), size):
+            if self._is_late() and len(self.ledger.trees) > 0:
+                return False
+            self.ledger.visit(trees[start : start + size], island)
         return True
 
     def _step(self, network: Network, done: float) -> float:
@@ -200,7 +218,7 @@ class Search:
             proposed = proposed[proposed[:, 0] >= 0]
             self._warm(island, proposed)
             found = np.concatenate([from_prior, proposed])
-        self.ledger.visit(found, island)
+        self._visit(found, island)
         self._go_through(parents, self._swept[island], _SWEPT, self._sweep.changes, island)
         self._go_through(parents, self._refined[island], _REFINED, self._sweep.refinements, island)
 
@@ -214,12 +232,14 @@ class Search:
     ) -> None:
         for tree in parents.ranking():
             key = tree.tobytes()
+            if self._is_late():
+                return
             if key in done:
                 continue
             done.add(key)
             found = changes(tree, self.rng)
             if len(found):
-                self.ledger.visit(found, island)
+                self._visit(found, island)
                 room -= 1
             if room == 0:
                 return
