@@ -145,7 +145,7 @@ def _print_law(console: Console, model: DVISRRegressor) -> None:
 
 def print_model(console: Console, model: DVISRRegressor, top: int, target: str) -> None:
     functions = model.functions_.head(top)
-    console.print(f"Functions of {printable(target)}, likeliest first")
+    console.print(Text(f"Functions of {printable(target)}, likeliest first"))  # no markup in names
     table = Table()
     table.add_column("#", justify="right")
     table.add_column("function", overflow="fold")
@@ -192,10 +192,13 @@ def summary(model: DVISRRegressor) -> list[str]:
         f"prior of constants: {model._problem.constant_prior}",
     ]
     if len(model.inclusion_) > 1:
-        shown = ", ".join(f"{name} {share:.3f}" for name, share in model.inclusion_.items())
-        lines.append(f"probability that a variable appears: {shown}")
+        shown = [f"{name} {share:.3f}" for name, share in model.inclusion_.items() if share >= 5e-4]
+        others = len(model.inclusion_) - len(shown)
+        rest = f"; {others} others less than 0.001" if others else ""
+        lines.append(f"probability that a variable appears: {', '.join(shown)}{rest}")
     if model.interrupted_:
-        lines.append(f"interrupted after {model.n_iter_} steps: this is what was found by then")
+        steps = "1 step" if model.n_iter_ == 1 else f"{model.n_iter_} steps"
+        lines.append(f"stopped after {steps}: this is what was found by then")
     return lines
 
 

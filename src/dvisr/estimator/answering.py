@@ -16,7 +16,7 @@ from dvisr.fitting.problem import Problem
 from dvisr.marginal import Weighed, weigh
 from dvisr.posterior import predictive
 from dvisr.posterior.answer import Function, Posterior
-from dvisr.posterior.datatree import loo_of_draws, tree_datatree
+from dvisr.posterior.datatree import loo_of_draws, loo_of_posterior, tree_datatree
 from dvisr.posterior.whole import whole_datatree
 
 if TYPE_CHECKING:
@@ -158,9 +158,8 @@ class Answering:
         if tree is not None:
             expression, weighed = self._tree(tree)
             return loo_of_draws(self._problem.engine(), expression, weighed, seed=0)
-        import arviz_stats
-
-        return arviz_stats.loo(self.to_datatree(), pointwise=True)
+        density = np.asarray(self.to_datatree()["log_likelihood"]["y"])[0]
+        return loo_of_posterior(density, self._problem.likelihood.weights)
 
     def _tree(self, index: int) -> tuple[Expression, Weighed]:
         check_is_fitted(self)

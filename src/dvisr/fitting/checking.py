@@ -23,9 +23,11 @@ from dvisr.search.exploring import agreement
 from dvisr.search.ledger import NOBODY
 
 FRESH = 1500
-LESSONS = 120
+LESSONS = 250
 _RATE = 5e-3
 _TAIL = 10.0
+_FEW_ROWS = 6
+_FEW_STEPS = 5
 _COMPARED = 1000  # trees whose q is compared with their posterior
 
 
@@ -131,7 +133,9 @@ def k_hat(log_weights: np.ndarray) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-def diagnose(search: Search, finish: Finish, answer: Posterior, checked: dict[str, Any]) -> dict:
+def diagnose(
+    search: Search, finish: Finish, answer: Posterior, checked: dict[str, Any], is_whole: bool
+) -> dict[str, Any]:
     """All diagnostics, with the verdict and its reasons."""
     likely = [f for f, share in enumerate(finish.shares()) if share > 0.01 and f in finish.weighed]
     weighed = [finish.weighed[form] for form in likely]
@@ -147,6 +151,9 @@ def diagnose(search: Search, finish: Finish, answer: Posterior, checked: dict[st
         "constants_error": max((w.error for w in weighed), default=0.0),
         **checked,
     }
+    found["num_steps"] = len(search.history)
+    found["is_whole"] = is_whole
+    found["num_rows"] = search.problem.likelihood.count
     if not answer.is_exact:
         found["island_agreement"] = agreement(search.ledger)
         found["total_variation"] = total_variation_of(search)
@@ -181,7 +188,13 @@ def _verdict(found: dict[str, Any]) -> Verdict:
             f"the integral over the constants of a likely formula has an error of "
             f"{found['constants_error']:.2f} in its logarithm"
         )
+    if found["num_rows"] < _FEW_ROWS:
+        doubtful.append(f"there are only {found['num_rows']:.0f} rows, which decide little")
     if not found["exact"]:
+        if found["num_steps"] < _FEW_STEPS:
+            grave.append(f"the search was stopped after {found['num_steps']} steps")
+        elif not found["is_whole"]:
+            doubtful.append(f"the search was stopped early, after {found['num_steps']} steps")
         missed, moved = found.get("unknown_mass", 0.0), found.get("moved", 0.0)
         text = f"fresh draws suggest that {missed:.0%} of the posterior was not visited"
         if missed > 0.4:

@@ -122,16 +122,15 @@ class Finish:
         joint = self.ledger.form_log_joint
         log_evidence = log_total(joint)
         shares = self.shares()
-        trees = self.ledger.trees
-        tree_shares = np.exp(self.ledger.tree_log_joint - log_evidence)
+        functions = tuple(self._functions(forms, shares))
         return Posterior(
             grammar=self.search.problem.grammar,
-            functions=tuple(self._functions(forms, shares)),
+            functions=functions,
             trees=tuple(self._trees(log_evidence)),
             log_evidence=log_evidence,
             log_evidence_stderr=self._error(shares),
             is_exact=self.search.is_enumerated,
-            inclusion=inclusion_of(self.search.problem.grammar, trees, tree_shares),
+            inclusion=inclusion_of(self.search.problem.grammar, functions),
             draws=self._draws(forms, shares),
         )
 

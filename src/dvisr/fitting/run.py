@@ -58,7 +58,7 @@ def run(
         finish.weigh(deadline)
         answer = finish.posterior(deadline)
         checked["moved"] = moved(before, finish.function_shares())
-    diagnostics = diagnose(search, finish, answer, checked)
+    diagnostics = diagnose(search, finish, answer, checked, is_whole)
     return Outcome(
         posterior=answer,
         diagnostics=diagnostics,

@@ -140,7 +140,7 @@ def _verdict(found: dict[str, Any]) -> Verdict:
     )
     if share < 0.05 or gap > 3.0:
         grave.append(text + "; train for more steps, or use the recipe default")
-    elif share < 0.5 or gap > 0.3:
+    elif share < 0.9 or gap > 0.05:
         doubtful.append(text)
     return judged(grave, doubtful)
 
@@ -180,6 +180,7 @@ def _answer(
         assert best.weighed is not None
         joint = float(np.log(share) + log_evidence)
         functions.append(Function(best.expression, share, joint, len(members), best.weighed))
+    functions.sort(key=lambda function: -function.probability)
     chosen = np.sort(rng.choice(len(drawn.trees), NUM_DRAWS, replace=False))
     most = max(1, max(expression.num_constants for expression in expressions))
     constants, squares = np.zeros((NUM_DRAWS, most)), np.zeros(NUM_DRAWS)
@@ -195,12 +196,12 @@ def _answer(
     order = np.argsort(-shares, kind="stable")
     return Posterior(
         grammar=problem.grammar,
-        functions=tuple(sorted(functions, key=lambda f: -f.probability)),
+        functions=tuple(functions),
         trees=tuple(trees[place] for place in order),
         log_evidence=log_evidence,
         log_evidence_stderr=stderr,
         is_exact=False,
-        inclusion=inclusion_of(problem.grammar, unique, shares),
+        inclusion=inclusion_of(problem.grammar, functions),
         draws=Draws(
             tuple(expressions),
             tree_of[chosen],

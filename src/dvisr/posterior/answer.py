@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -93,11 +94,16 @@ def _constants(weighed: Weighed | None) -> dict[str, object]:
     }
 
 
-def inclusion_of(grammar: Grammar, trees: np.ndarray, shares: np.ndarray) -> pd.Series:
-    """The probability that each variable appears."""
+def inclusion_of(grammar: Grammar, functions: Sequence[Function]) -> pd.Series:
+    """The probability that each variable appears, in the expression that speaks for a function: a
+    tree that has b / b for the number 1 says nothing of b."""
     library = grammar.library
+    total = sum(function.probability for function in functions)
     found = {
-        library[token].column_name: float(shares[(trees == token).any(axis=1)].sum())
+        library[token].column_name: sum(
+            function.probability for function in functions if token in function.expression.tokens
+        )
+        / total
         for token in library.ids_of_kind(Kind.VARIABLE)
     }
     return pd.Series(found, name="inclusion", dtype=float).clip(0.0, 1.0)

@@ -97,9 +97,6 @@ def loo_of_draws(
     of ArviZ, with the pointwise values and their Pareto k. By importance sampling from the draws
     that the tree was weighed with, at most `count` of them; those at which it is undefined have no
     weight and are left out. Where too few remain the sum is NaN."""
-    import xarray
-    from arviz_stats.utils import ELPDData
-
     _check(expression, weighed)
     rng = np.random.default_rng(seed)
     log_density, log_p, log_q = _proposed(engine, expression, weighed, count, rng)
@@ -113,24 +110,46 @@ def loo_of_draws(
         elpd, k = _left_out(log_density, log_p, log_q)
         log_weights = log_p - log_q - logsumexp(log_p - log_q)
         within = logsumexp(log_density + log_weights[:, None], axis=0)
-    weights = engine.likelihood.weights
+    return _elpd(engine.likelihood.weights, elpd, within, k, len(log_p), is_approximate=True)
+
+
+def loo_of_posterior(log_density: np.ndarray, weights: np.ndarray | None) -> Any:
+    """The same from draws of the posterior itself: (draws, rows) log densities of single rows."""
+    nothing = np.zeros(len(log_density))
+    elpd, k = _left_out(log_density, nothing, nothing)
+    within = logsumexp(log_density, axis=0) - math.log(len(log_density))
+    return _elpd(weights, elpd, within, k, len(log_density), is_approximate=False)
+
+
+def _elpd(
+    weights: np.ndarray | None,
+    elpd: np.ndarray,
+    within: np.ndarray,
+    k: np.ndarray,
+    count: int,
+    *,
+    is_approximate: bool,
+) -> Any:
+    import xarray
+    from arviz_stats.utils import ELPDData
+
     often = np.ones(len(elpd)) if weights is None else np.asarray(weights)
     total = float(often @ elpd)
     spread = float(often @ (elpd - total / often.sum()) ** 2)
-    good_k = min(1.0 - 1.0 / math.log10(max(len(log_p), 11)), 0.7)
+    good_k = min(1.0 - 1.0 / math.log10(max(count, 11)), 0.7)
     return ELPDData(
         "loo",
         total,
         math.sqrt(spread),
         float(often @ (within - elpd)),
-        len(log_p),
+        count,
         round(float(often.sum())),
         "log",
         bool((~(k <= good_k)).any()),
         good_k,
         xarray.DataArray(elpd, dims="observation"),
         xarray.DataArray(k, dims="observation"),
-        approx_posterior=True,
+        approx_posterior=is_approximate,
     )
 
 
