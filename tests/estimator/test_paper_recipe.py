@@ -13,11 +13,12 @@ def test_the_papers_experiment_with_constants() -> None:
     x = np.arange(11) / 10.0
     model = DVISRRegressor(
         operators=("+", "*", "cos"), max_tokens=3, constraints="paper", tree_prior="uniform",
-        constant_prior="normal:0,10", noise=1.0, recipe="paper", random_state=0,
+        constant_prior="normal:0,10", noise=1.0, recipe="paper", num_steps=500, random_state=0,
     )  # fmt: skip
     model.fit(x[:, None], x**2)
-    assert model.log_evidence_ == pytest.approx(-12.0196231810, abs=1e-6)
-    assert model.elbo_ == pytest.approx(-12.0196231810, abs=1e-6)
+    # Half of the paper's steps; all of them reach eight decimals (`dvisr reproduce constants`).
+    assert model.log_evidence_ == pytest.approx(-12.0196231810, abs=1e-4)
+    assert model.elbo_ == pytest.approx(-12.0196231810, abs=1e-4)
     table = dict(zip(model.functions_["expression"], model.functions_["probability"], strict=True))
     published = {
         "x0 * x0": 0.48299064, "x0": 0.40884956, "cos(x0)": 0.03737588, "x0 + x0": 0.02613688,
@@ -29,7 +30,7 @@ def test_the_papers_experiment_with_constants() -> None:
         error = np.sqrt(probability * (1.0 - probability) / 8000)
         assert abs(table[expression] - probability) < 4.5 * error
     assert model.diagnostics_["verdict"] == "ok"
-    assert len(model.history_) == model.n_iter_ == 1000
+    assert len(model.history_) == model.n_iter_ == 500
 
 
 def test_it_says_when_it_does_not_work() -> None:

@@ -379,9 +379,11 @@ def test_what_fits_nothing_is_doubtful() -> None:
 
 def test_inclusion(fitted: DVISRRegressor) -> None:
     assert fitted.inclusion_.index.tolist() == ["x0", "x1"]
+    # Of functions, not of trees: one that is written with x1 / x1 says nothing of x1.
+    functions = fitted.functions_
     for name, probability in fitted.inclusion_.items():
-        with_it = fitted.posterior_["expression"].str.contains(str(name))
-        expected = fitted.posterior_["probability"][with_it].sum()
+        with_it = functions["expression"].str.contains(str(name))
+        expected = functions["probability"][with_it].sum() / functions["probability"].sum()
         assert probability == pytest.approx(expected, abs=1e-9)
     assert fitted.inclusion_["x0"] > 0.99
     assert fitted.inclusion_["x1"] < 0.5

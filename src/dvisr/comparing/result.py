@@ -186,12 +186,6 @@ def judge(found: Sequence[Compared]) -> tuple[str, list[str]]:
             f"The draws of the constants of the best formula, {best.expression}, are worth only "
             f"{best.weighed.effective_size:.0f} independent ones."
         )
-    worst = _largest_k(best.loo)
-    if worst > _HEAVY:
-        reasons.append(
-            f"Leaving a row out changes {best.expression} too much for its elpd_loo to be relied "
-            f"on (Pareto k {worst:.2f})."
-        )
     for one in found:
         if one.has_constants and not one.is_defined:
             reasons.append(f"No constants were found at which {one.expression} is defined.")
@@ -206,13 +200,6 @@ def judge(found: Sequence[Compared]) -> tuple[str, list[str]]:
                 f"{one.pareto_k:.2f}): its numbers may be further off than their errors say."
             )
     return (DO_NOT_TRUST if is_wrong else CAUTION if reasons else OK), reasons
-
-
-def _largest_k(loo: Any) -> float:
-    if loo is None or loo.pareto_k is None:
-        return 0.0
-    found = np.asarray(loo.pareto_k, dtype=float)
-    return float(np.nanmax(found)) if np.isfinite(found).any() else 0.0
 
 
 def list_assumptions(

@@ -191,10 +191,12 @@ def _verdict(found: dict[str, Any]) -> Verdict:
     if found["num_rows"] < _FEW_ROWS:
         doubtful.append(f"there are only {found['num_rows']:.0f} rows, which decide little")
     if not found["exact"]:
-        if found["num_steps"] < _FEW_STEPS:
-            grave.append(f"the search was stopped after {found['num_steps']} steps")
-        elif not found["is_whole"]:
-            doubtful.append(f"the search was stopped early, after {found['num_steps']} steps")
+        steps = found["num_steps"]
+        if not found["is_whole"]:
+            text = f"the search was stopped early, after {steps} steps"
+            (grave if steps < _FEW_STEPS else doubtful).append(text)
+        elif steps < _FEW_STEPS:
+            doubtful.append(f"{steps} steps are few for a search")
         missed, moved = found.get("unknown_mass", 0.0), found.get("moved", 0.0)
         text = f"fresh draws suggest that {missed:.0%} of the posterior was not visited"
         if missed > 0.4:

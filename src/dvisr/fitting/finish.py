@@ -29,6 +29,7 @@ _WEIGHED_TREES = 20  # trees whose own constants are worked out
 _MOST_MATCHED = 5  # constants of such a tree: 3840 orders and signs
 _MOST_REWRITINGS = 500  # trees of one form that are looked for
 _ALIKE = 1e-4  # of the residuals: fits that differ by less are one function
+_ABOUT = 0.4  # of the likeliest: forms that may speak for a function
 _LAPLACE_ERROR = 0.3  # what is reckoned for a form that was not weighed
 _PROBES = 16
 
@@ -198,11 +199,9 @@ class Finish:
         counts = np.bincount(self.ledger.tree_form, minlength=self.ledger.num_forms)
         found = []
         for members in self._groups(forms):
-            # Of forms as likely as each other the simplest speaks for all.
-            speaker = min(
-                members,
-                key=lambda f: (-round(math.log(shares[f]), 1), self._roughness(self.shown(f))),
-            )
+            # Of forms about as likely as each other the one that reads best speaks for all.
+            likely = [f for f in members if shares[f] > _ABOUT * shares[members].max()]
+            speaker = min(likely, key=lambda form: self._roughness(self.shown(form)))
             weighed = self.weighed[speaker]
             found.append(
                 Function(
