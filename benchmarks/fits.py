@@ -4,6 +4,7 @@
     python -m benchmarks.fits coverage --laws 200
     python -m benchmarks.fits data --data DIR
     python -m benchmarks.fits kernel
+    python -m benchmarks.fits nist --found FILE
     python -m benchmarks.fits show
 
 All but the last measure, and put what they find into docs/fits.json; the last writes the tables in
@@ -299,6 +300,22 @@ def kernel() -> list[dict[str, Any]]:
     return rows
 
 
+def nist(sets: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of each certified set the worst parameter."""
+    return [
+        {
+            "set": name,
+            "formula": row["formula"],
+            "mode_off": max(row["at_the_mode"]["mode_off"]),
+            "curvature_std_off": max(row["at_the_mode"]["curvature_std_off"]),
+            "prior_std": row["posterior"]["prior_std"],
+            "mean_off": max(row["posterior"]["mean_off"]),
+            "std_off": max(row["posterior"]["std_off"]),
+        }
+        for name, row in sets.items()
+    ]
+
+
 def _decades() -> Any:
     from dvisr.constants import Decades
 
@@ -319,12 +336,13 @@ def record(path: Path, name: str, found: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["laws", "coverage", "data", "kernel", "show"])
+    parser.add_argument("what", choices=["laws", "coverage", "data", "kernel", "nist", "show"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--laws", type=int, default=200, help="how many for the coverage")
     parser.add_argument("--workers", type=int, default=1, help="processes, for the coverage")
     parser.add_argument("--names", default="", help="laws to take, separated by ;")
     parser.add_argument("--data", type=Path, default=os.environ.get("DVISR_DATA"))
+    parser.add_argument("--found", type=Path, help="what benchmarks.nist --nuts --out wrote")
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", FitWarning)
@@ -338,6 +356,8 @@ def main() -> None:
         found = coverage(asked.laws, asked.workers)
     elif asked.what == "kernel":
         found = kernel()
+    elif asked.what == "nist":
+        found = nist(json.loads(asked.found.read_text()))
     else:
         files = [file for file, *_ in DATA.values()]
         if asked.data is None or not all((Path(asked.data) / file).exists() for file in files):

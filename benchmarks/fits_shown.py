@@ -18,6 +18,7 @@ def with_fits(text: str, held: dict[str, Any]) -> str:
         "coverage": coverage(held.get("coverage")),
         "data": data(held.get("data", [])),
         "kernel": kernel(held.get("kernel", [])),
+        "nist": nist(held.get("nist", [])),
     }
     for name, table in tables.items():
         start, end = f"<!-- fits: {name} -->\n", "<!-- end of fits -->"
@@ -75,5 +76,19 @@ def kernel(rows: list[dict[str, Any]]) -> str:
     head = "| points | trees a second | of them with constants |\n| --- | --- | --- |\n"
     return head + "".join(
         f"| {row['points']:,} | {row['trees_a_second']:,.0f} | {row['with_constants']:.0%} |\n"
+        for row in rows
+    )
+
+
+def nist(rows: list[dict[str, Any]]) -> str:
+    """What `benchmarks.nist --nuts` found, the worst parameter of each set."""
+    head = (
+        "| set | mode | curvature's sd | formula | prior sd | mean off, in sd | sd off |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n"
+    )
+    return head + "".join(
+        f"| {row['set']} | {row['mode_off']:.1e} | {row['curvature_std_off']:.1e} | "
+        f"`{row['formula']}` | {row['prior_std']:g} | {row['mean_off']:.3f} | "
+        f"{row['std_off']:.1%} |\n"
         for row in rows
     )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvisr.evaluation import apply_operator, evaluate
+from dvisr.evaluation import apply_operator, evaluate, leaf_values
 from dvisr.evaluation.device import Evaluator
 from dvisr.expression import Expression, fold, parse
 from dvisr.library import OPERATORS, Kind, Library, Token, new_operator
@@ -20,7 +20,6 @@ from dvisr.marginal import nonlinear_constants
 from dvisr.marginal.evaluating import (
     Shape,
     evaluate_tree,
-    leaf_values,
     make_language,
     make_work,
     own_operators,

@@ -38,12 +38,7 @@ def evaluate_batch(
         raise ValueError(
             f"constants must have the shape of tokens, {tokens.shape}, not {constants.shape}"
         )
-    leaves = np.zeros((len(library), len(X)))
-    for token_id, token in enumerate(library):
-        if token.kind is Kind.VARIABLE:
-            leaves[token_id] = X[:, token.column]
-        elif token.kind is Kind.LITERAL:
-            leaves[token_id] = token.value
+    leaves = leaf_values(library, X)
     kernel = _kernel(library)
     values = np.empty((len(tokens), len(X)))
     valid = np.empty(len(tokens), dtype=bool)
@@ -61,6 +56,17 @@ def evaluate_batch(
     with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
         list(pool.map(run, parts))
     return values, valid
+
+
+def leaf_values(library: Library, X: np.ndarray) -> np.ndarray:
+    """(tokens, points): a variable's column, a literal's value."""
+    leaves = np.zeros((len(library), len(X)))
+    for token_id, token in enumerate(library):
+        if token.kind is Kind.VARIABLE:
+            leaves[token_id] = X[:, token.column]
+        elif token.kind is Kind.LITERAL:
+            leaves[token_id] = token.value
+    return leaves
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,10 +11,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from dvisr.constants import AbstractConstantPrior, Decades, Normal
+from dvisr.evaluation import leaf_values
 from dvisr.library import Library
 from dvisr.likelihood import AbstractLikelihood, InferredNoise
 from dvisr.marginal import laplace
-from dvisr.marginal.evaluating import Language, leaf_values, make_language, make_work, own_operators
+from dvisr.marginal.evaluating import Language, make_language, make_work, own_operators
 from dvisr.marginal.operations import make_apply
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 

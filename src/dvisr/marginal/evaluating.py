@@ -80,17 +80,6 @@ def make_language(library: Library) -> Language:
     )
 
 
-def leaf_values(library: Library, X: np.ndarray) -> np.ndarray:
-    """(tokens, points): a variable's column, a literal's value."""
-    leaves = np.zeros((len(library), len(X)))
-    for token_id, token in enumerate(library):
-        if token.kind is Kind.VARIABLE:
-            leaves[token_id] = X[:, token.column]
-        elif token.kind is Kind.LITERAL:
-            leaves[token_id] = token.value
-    return leaves
-
-
 def make_work(length: int, num_constants: int, points: int) -> Work:
     def numbers() -> np.ndarray:
         return np.zeros(length, dtype=np.int64)
