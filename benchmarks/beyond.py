@@ -40,7 +40,7 @@ from benchmarks.study import (
     variables_problem,
 )
 from dvisr.constants import AbstractConstantHead, NormalHead
-from dvisr.exact import Problem
+from dvisr.problem import Problem
 from dvisr.objective import LeaveOneOut, Reinforce
 from dvisr.optim import Adam, CosineDecay
 from dvisr.policy import PaperInputs, PlaceInputs

@@ -32,7 +32,7 @@ def lost(draws: AbstractDraws, num_runs: int, seed: int) -> int:
     recipe = dataclasses.replace(
         paper, objective=Reinforce(paper.objective.num_samples, BatchMean(), draws)
     )
-    log_evidence = solve(experiment.problem()).log_evidence
+    log_evidence = solve(experiment.problem).log_evidence
     made, states = make_training(experiment, recipe, np.dtype("float64"), seed=seed)
     chunks = [chunk.info.elbo for chunk in train(made, states, recipe.num_steps)]
     gap = log_evidence - np.concatenate(chunks, axis=1)[:, -20:].mean(axis=1)

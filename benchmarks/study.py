@@ -16,7 +16,9 @@ from dvisr.constraints import Grammar
 from dvisr.diagnostics import Estimate, best_kl_estimate, exact_kl
 from dvisr.divergence import sample_elbo_terms, tree_log_q
 from dvisr.evaluation import evaluate_batch
-from dvisr.exact import Problem, enumerate_trees, solve
+from dvisr.exact import enumerate_trees, solve
+from dvisr.problem import Problem, make_problem
+from dvisr.types import Dataset
 from dvisr.experiments.paper import CONSTANT_PRIOR, LIKELIHOOD_STD, scaling, tabled
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
@@ -31,12 +33,12 @@ NUM_SAMPLES = 200_000  # where trees can't be enumerated, or have constants
 
 
 def scaling_problem(size: int) -> Problem:
-    return scaling(size).problem()
+    return scaling(size).problem
 
 
 def constants_problem(size: int) -> Problem:
     """The paper's library with constants, y = x0 squared, at another size."""
-    return dataclasses.replace(tabled("constants", "quadratic"), max_tokens=size).problem()
+    return dataclasses.replace(tabled("constants", "quadratic"), max_tokens=size).problem
 
 
 def variables_problem(num_variables: int, size: int = 7) -> Problem:
@@ -44,14 +46,16 @@ def variables_problem(num_variables: int, size: int = 7) -> Problem:
     others are a fixed scatter on [0, 1]."""
     x = np.arange(11) / 10.0
     others = np.random.default_rng(0).random((11, num_variables - 1))
-    names = [f"x{i}" for i in range(num_variables)]
-    grammar = Grammar(Library.create(["+", "*", "sin"], names), size, "paper")
-    return Problem(
-        grammar=grammar,
-        X=np.concatenate([x[:, None], others], axis=1),
-        likelihood=make_likelihood(x**2, LIKELIHOOD_STD),
-        tree_prior=tree_prior("uniform", grammar),
+    return make_problem(
+        Dataset.create(np.concatenate([x[:, None], others], axis=1), x**2),
+        operators=("+", "*", "sin"),
+        constants=False,
+        max_tokens=size,
+        max_constants=None,
+        constraints="paper",
+        tree_prior="uniform",
         constant_prior=CONSTANT_PRIOR,
+        noise=LIKELIHOOD_STD,
     )
 
 
@@ -136,8 +140,7 @@ def trained(
 
 
 def target_of(problem: Problem, dtype: Any) -> Target:
-    parts = (problem.likelihood, problem.tree_prior, problem.constant_prior)
-    return make_target(problem.grammar, problem.X, *parts, dtype)
+    return make_target(problem, dtype)
 
 
 def policy_of(states: TrainState, run: int) -> AbstractPolicy:

@@ -11,13 +11,14 @@ import numpy as np
 
 from dvisr.constants import Normal
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact import Problem
+from dvisr.problem import Problem
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
 from dvisr.policy import GRUPolicy
 from dvisr.prior import tree_prior
 from dvisr.sampling import Writer, make_writer
 from dvisr.target import Target, make_target
+from dvisr.types import Dataset
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,15 +51,13 @@ def small(
     library = Library.create(list(operators), list(variables), constants=constants)
     grammar = Grammar(library, max_tokens, constraints)
     problem = Problem(
+        data=Dataset.create(X, x**2),
         grammar=grammar,
-        X=X,
         likelihood=make_likelihood(x**2, noise),
         tree_prior=tree_prior(prior, grammar),
         constant_prior=Normal(0.3, prior_std),
     )
     policy = GRUPolicy.create(grammar, hidden_size, key=jax.random.key(seed), dtype=jnp.float64)
     policy = jax.tree.map(lambda a: scale * a, policy)
-    target = make_target(
-        grammar, X, problem.likelihood, problem.tree_prior, problem.constant_prior, np.float64
-    )
+    target = make_target(problem, np.float64)
     return Small(problem, policy, make_writer(grammar), target)

@@ -16,7 +16,7 @@ from dvisr.target import make_target
 
 
 def test_the_plain_loop_says_the_same() -> None:
-    problem = scaling(7).problem()
+    problem = scaling(7).problem
     plain = PlainSampler(8, 7)
     policy = GRUPolicy.create(problem.grammar, 8, key=jax.random.key(0), dtype=jnp.float64)
     cell = policy.cells[0]
@@ -34,8 +34,7 @@ def test_the_plain_loop_says_the_same() -> None:
     )
     assert cell.input_weight.shape == plain.cell[0].shape
     writer = make_writer(problem.grammar)
-    parts = (problem.likelihood, problem.tree_prior, problem.constant_prior)
-    target = make_target(problem.grammar, problem.X, *parts, np.float64)
+    target = make_target(problem, np.float64)
     zeros = jnp.zeros(7)
     found = jax.jit(
         lambda t: (log_prob(policy, writer, t, zeros), target.log_likelihood(t, zeros)[0])

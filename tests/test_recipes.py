@@ -19,9 +19,8 @@ from dvisr.target import make_target
 
 
 def made(recipe: Recipe, experiment: object) -> training.Training:
-    problem = experiment.problem()  # type: ignore[attr-defined]
-    parts = (problem.likelihood, problem.tree_prior, problem.constant_prior)
-    target = make_target(problem.grammar, problem.X, *parts, np.float32)
+    problem = experiment.problem  # type: ignore[attr-defined]
+    target = make_target(problem, np.float32)
     return recipe.training(problem.grammar, target)
 
 
@@ -80,7 +79,7 @@ def test_replay_follows_the_number_of_samples(
 
 def test_no_more_is_remembered_than_there_is() -> None:
     experiment = scaling(5)
-    num_trees = count_trees(experiment.problem().grammar)
+    num_trees = count_trees(experiment.problem.grammar)
     objective = made(find_recipe("default", "scaling"), experiment).objective
     assert isinstance(objective, TrajectoryBalance)
     assert objective.memory == num_trees < 16384
@@ -104,7 +103,7 @@ def test_the_default_with_constants_trains_in_single_precision() -> None:
     recipe = find_recipe("default", "constants", 3, 64)
     experiment = tabled("constants", "quadratic")
     setup = made(recipe, experiment)
-    grammar = experiment.problem().grammar
+    grammar = experiment.problem.grammar
     states = recipe.start(setup, grammar, np.float32, seed=0, num_runs=2)
     *_, chunk = training.train(setup, states, 3)
     assert chunk.num_done == 3

@@ -31,15 +31,8 @@ SHORT = dataclasses.replace(
 def made(
     experiment: Experiment, recipe: Recipe = SHORT, num_runs: int = 2, seed: int = 0
 ) -> tuple[Training, TrainState]:
-    problem = experiment.problem()
-    target = make_target(
-        problem.grammar,
-        problem.X,
-        problem.likelihood,
-        problem.tree_prior,
-        problem.constant_prior,
-        np.float64,
-    )
+    problem = experiment.problem
+    target = make_target(problem, np.float64)
     found = recipe.training(problem.grammar, target)
     return found, recipe.start(found, problem.grammar, np.float64, seed=seed, num_runs=num_runs)
 
@@ -112,7 +105,7 @@ def test_the_same_bits_in_any_process() -> None:
 
 
 def final_q(states: TrainState, experiment: Experiment, setup: Training) -> np.ndarray:
-    trees = enumerate_trees(experiment.problem().grammar)
+    trees = enumerate_trees(experiment.problem.grammar)
     num_runs = states.step.shape[0]
     return np.exp(
         [
@@ -159,9 +152,8 @@ def test_thirty_further_seeds_converge(law: str, name: str) -> None:
 
 def test_single_precision_stays_single() -> None:
     experiment = tabled("constants", "linear")
-    problem = experiment.problem()
-    parts = (problem.likelihood, problem.tree_prior, problem.constant_prior)
-    target = make_target(problem.grammar, problem.X, *parts, np.float32)
+    problem = experiment.problem
+    target = make_target(problem, np.float32)
     setup = SHORT.training(problem.grammar, target)
     states = SHORT.start(setup, problem.grammar, np.float32, seed=0, num_runs=1)
     after = advanced((setup, states), [3])

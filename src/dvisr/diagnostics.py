@@ -1,8 +1,10 @@
-"""How far q is from the posterior: pure functions of arrays."""
+"""Pure functions of arrays: how far q is from the posterior, what importance weights are worth, and
+how much of the data values explain."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -91,14 +93,55 @@ def importance_weights(log_ratios: np.ndarray) -> ImportanceWeights:
     )
 
 
-class Verdict(NamedTuple):
-    """Whether an answer can be trusted, and why not."""
-
-    word: str  # "ok", "caution" or "do-not-trust"
-    reasons: tuple[str, ...]
+_FEWEST_WEIGHTS = 50  # below which the tail of weights can't be fitted
 
 
-def judged(grave: list[str], doubtful: list[str]) -> Verdict:
-    """The worse word wins; all reasons are given, the grave ones first."""
-    word = "do-not-trust" if grave else ("caution" if doubtful else "ok")
-    return Verdict(word, (*grave, *doubtful))
+def pareto_k(log_weights: np.ndarray) -> float:
+    """How heavy the tail of importance weights is (Vehtari and others, 2024): above 0.7, averages
+    over them can't be relied on.
+
+    Parameters
+    ----------
+    log_weights : ndarray of shape (draws,)
+        Up to a common constant; -inf counts as a weight smaller than any other.
+
+    Returns
+    -------
+    float
+        0 where all weights are alike, NaN where there are too few to tell.
+    """
+    from arviz_stats.base import array_stats
+
+    finite = log_weights[np.isfinite(log_weights)]
+    if len(finite) < _FEWEST_WEIGHTS:
+        return math.nan
+    if float(np.ptp(finite)) < 1e-9:
+        return 0.0
+    padded = np.maximum(np.where(np.isfinite(log_weights), log_weights, -np.inf), finite.min())
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _, k = array_stats.psislw(-padded)  # it takes log likelihoods to be left out
+    except ValueError:  # the largest are all alike
+        return 0.0
+    return float(k)
+
+
+def r_squared(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """The share of the variance of y that the values explain, in units of y's largest deviation, so
+    that no square overflows; NaN for a constant y and for values that are not all finite."""
+    centred = y - np.average(y, weights=weights)
+    unit = float(np.abs(centred).max())
+    if not unit > 1e-12 * float(np.abs(y).max()) or not np.isfinite(values).all():
+        return math.nan
+    with np.errstate(over="ignore"):
+        left = float(np.average(((y - values) / unit) ** 2, weights=weights))
+    return 1.0 - left / float(np.average((centred / unit) ** 2, weights=weights))
+
+
+def log_total(values: np.ndarray) -> float:
+    """The log of the sum of exp(values); -inf of none."""
+    top = float(values.max()) if len(values) else -math.inf
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.exp(values - top).sum()))

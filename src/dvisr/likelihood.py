@@ -1,8 +1,7 @@
-"""How likely the data are given a tree's values: Gaussian noise, given or integrated out."""
+"""How likely the data are given a formula's values: a noise model bound to a table."""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import math
@@ -10,145 +9,203 @@ from typing import Any
 
 import jax
 import numpy as onp
-from scipy.special import gammaln
 
-# The prior of the noise variance where it is inferred: an inverse gamma, written as a scaled
-# inverse chi-squared. It weighs as much as one observation of a residual of a thousandth of the
-# spread of y. Upwards it falls off slowly, by a factor of 10 a decade of sigma; downwards sharply,
-# so that no fit is rewarded for being closer than data are measured. With an error bar for every
-# point, the common factor of the error bars is centred at 1 instead.
+from dvisr.noise import AbstractNoise, ScalePrior, noise_model
+
+# The prior of the noise where its scale is inferred: s^2 has an inverse gamma distribution, written
+# as a scaled inverse chi-squared. It weighs as much as one observation of a residual of a
+# thousandth of the spread of y (of log y for relative noise). Upwards it falls off slowly, by a
+# factor of 10 a decade of s; downwards sharply, so that no fit is rewarded for being closer than
+# data are measured. With an error bar for every row, their common factor is centred at 1 instead.
 NOISE_PRIOR_OBSERVATIONS = 1.0
 NOISE_PRIOR_FRACTION = 1e-3
 
 
-class AbstractLikelihood(abc.ABC):
-    """Depends on the values only through the sum of squares of the whitened residuals.
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["y", "scale", "weights"],
+    meta_fields=["noise", "prior", "total"],
+)
+@dataclasses.dataclass(frozen=True)
+class Likelihood:
+    """A noise model with the observations it is about.
 
-    Subclasses are registered with JAX, so that y and the error bars are arguments of a compiled
-    function rather than constants in it: other data of the same shape compile nothing.
+    It is registered with JAX, so that y and the error bars are arguments of a compiled function
+    rather than constants in it: other data of the same shape compile nothing.
+
+    Parameters
+    ----------
+    noise : AbstractNoise
+    y : ndarray of shape (rows,)
+        As observed; the model's link is applied to it here.
+    scale : ndarray of shape (rows,)
+        What a residual is divided by.
+    prior : ScalePrior, optional
+        Of the factor s that all scales share; None where it is known to be 1.
+    weights : ndarray of shape (rows,), optional
+        How often each row was seen; None: once.
+    total : float, optional
+        The sum of the weights.
     """
 
+    noise: AbstractNoise
     y: onp.ndarray
-    scale: onp.ndarray  # (points,): what a residual is divided by
-    weights: onp.ndarray | None  # (points,): how often each row was seen; None: once
-    total: float | None  # the sum of the weights
+    scale: onp.ndarray
+    prior: ScalePrior | None = None
+    weights: onp.ndarray | None = None
+    total: float | None = None
 
     @property
     def count(self) -> float:
         """How many observations there are."""
         return float(len(self.y)) if self.total is None else self.total
 
+    @property
+    def is_inferred(self) -> bool:
+        return self.prior is not None
+
+    def linked(self, np: Any, values: Any) -> Any:
+        """The model's link of values; NaN where it has none."""
+        if self.noise.link == "identity":
+            return values
+        is_positive = values > 0.0
+        return np.where(is_positive, np.log(np.where(is_positive, values, 1.0)), np.nan)
+
+    def is_defined(self, np: Any, values: Any) -> Any:
+        """Whether the link has a value at all rows (..., rows)."""
+        if self.noise.link == "identity":
+            return np.ones(values.shape[:-1], dtype=bool)
+        return (values > 0.0).all(axis=-1)
+
+    def residuals(self, np: Any, values: Any) -> Any:
+        """(..., rows) in units of their rows' scales; NaN where the link is undefined."""
+        linked_y = self.linked(np, np.asarray(self.y))
+        return (linked_y - self.linked(np, values)) / np.asarray(self.scale)
+
     def whitened(self, np: Any, values: Any) -> Any:
-        """Residuals in units of their error bars, and by how often they were seen."""
-        residuals = (np.asarray(self.y) - values) / np.asarray(self.scale)
+        """Residuals by how often they were seen: their squares add up to what a model that goes by
+        squares depends on."""
+        residuals = self.residuals(np, values)
         return residuals if self.weights is None else residuals * np.sqrt(self.weights)
 
+    def peak_width(self, residuals: onp.ndarray) -> onp.ndarray:
+        """How wide a peak of the likelihood is about residuals (n, rows), in residuals."""
+        most = 1.0 if self.weights is None else float(onp.max(self.weights))
+        gap = 1e-3
+        drop = self.noise.log_density(onp, onp.zeros(())) - self.noise.log_density(
+            onp, onp.asarray(gap)
+        )
+        one = gap / math.sqrt(2.0 * float(drop) * most)
+        if self.prior is None:
+            return onp.full(len(residuals), one)
+        squares = self.noise.kernel.squares_of(residuals, self.weights, self.count, self.prior)
+        freedom = 2.0 * self.prior.shape + self.count
+        width: onp.ndarray = one * onp.sqrt((2.0 * self.prior.rate + squares) / freedom)
+        return width
+
     def log_scale(self, np: Any) -> Any:
-        """The sum over observations of the log of the scale."""
+        """The sum over observations of the log of dy / dz at s = 1."""
         logs = np.log(np.asarray(self.scale))
+        if self.noise.link == "log":
+            logs = logs + np.log(np.asarray(self.y))
         return logs.sum() if self.weights is None else (logs * np.asarray(self.weights)).sum()
 
-    @abc.abstractmethod
-    def of_squares(self, np: Any, squares: Any) -> Any:
-        """The log likelihood, given the sum of the squares of the whitened residuals."""
+    def of_residuals(self, np: Any, residuals: Any) -> Any:
+        """The log likelihood by residuals (..., rows); -inf where one is NaN."""
+        weights = None if self.weights is None else np.asarray(self.weights)
+        value = self.noise.log_likelihood(np, residuals, weights, self.count, self.prior)
+        value = value - self.log_scale(np)
+        return value if self.noise.link == "identity" else np.where(np.isnan(value), -np.inf, value)
 
     def log_prob(self, np: Any, values: Any) -> Any:
-        """The log likelihood of values (..., points)."""
-        # A residual too large to be squared has likelihood zero, which is what infinity gives.
+        """The log likelihood of values (..., rows)."""
         with onp.errstate(over="ignore"):
-            residuals = self.whitened(np, values)
-            return self.of_squares(np, (residuals * residuals).sum(axis=-1))
+            return self.of_residuals(np, self.residuals(np, values))
 
-
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["y", "scale", "weights"],
-    meta_fields=["total"],
-)
-@dataclasses.dataclass(frozen=True)
-class GaussianNoise(AbstractLikelihood):
-    """Independent Gaussian noise of a known standard deviation, one for all or one a point."""
-
-    y: onp.ndarray
-    scale: onp.ndarray
-    weights: onp.ndarray | None = None
-    total: float | None = None
+    @property
+    def perfect(self) -> float:
+        """The log likelihood of a perfect fit: none is higher."""
+        return float(self.noise.perfect(self.count, self.prior) - self.log_scale(onp))
 
     def of_squares(self, np: Any, squares: Any) -> Any:
-        log_normaliser = -0.5 * self.count * math.log(2.0 * math.pi) - self.log_scale(np)
-        return -0.5 * squares + log_normaliser
+        """The log likelihood by the (weighted) sum of squared residuals, of a model that depends on
+        the residuals through it alone."""
+        return self.noise.of_squares(np, squares, self.count, self.prior) - self.log_scale(np)  # type: ignore[attr-defined]
 
+    def row_log_density(self, values: onp.ndarray, s: onp.ndarray) -> onp.ndarray:
+        """(draws, rows): the log density of one observation of each row given the values (draws,
+        rows) and the factor s (draws,)."""
+        with onp.errstate(over="ignore"):
+            z = self.residuals(onp, values) / s[:, None]
+            density = self.noise.log_density(onp, z) - onp.log(s)[:, None] - onp.log(self.scale)
+            if self.noise.link == "log":
+                density = density - onp.log(self.y)
+        rows: onp.ndarray = density
+        return rows
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["y", "scale", "weights"],
-    meta_fields=["shape", "rate", "total"],
-)
-@dataclasses.dataclass(frozen=True)
-class InferredNoise(AbstractLikelihood):
-    """Gaussian noise of standard deviation s * scale, with s^2 integrated out under an inverse
-    gamma prior of this shape and rate. Finite even when every residual is zero."""
+    def scale_draws(self, rng: onp.random.Generator, residuals: onp.ndarray) -> onp.ndarray:
+        """One draw of the factor s for each row of residuals (draws, rows)."""
+        return self.noise.scale_draws(rng, residuals, self.weights, self.count, self.prior)
 
-    y: onp.ndarray
-    scale: onp.ndarray
-    shape: float
-    rate: float
-    weights: onp.ndarray | None = None
-    total: float | None = None
+    def scale_moments(self, residuals: onp.ndarray) -> tuple[onp.ndarray, onp.ndarray]:
+        """The means of s and s^2 given each row of residuals (draws, rows)."""
+        return self.noise.scale_moments(residuals, self.weights, self.count, self.prior)
 
-    def of_squares(self, np: Any, squares: Any) -> Any:
-        n = self.count
-        constant = float(
-            gammaln(self.shape + 0.5 * n)
-            - gammaln(self.shape)
-            - 0.5 * n * math.log(2.0 * math.pi * self.rate)
-        ) - self.log_scale(np)
-        return constant - (self.shape + 0.5 * n) * np.log1p(0.5 * squares / self.rate)
-
-    def given(self, np: Any, squares: Any, log_s: Any) -> Any:
-        """The log joint density of the data and log s: what is left to integrate where
-        constants are integrated in closed form first."""
-        n = self.count
-        log_prior = (
-            math.log(2.0)
-            + self.shape * math.log(self.rate)
-            - float(gammaln(self.shape))
-            - 2.0 * self.shape * log_s
-            - self.rate * np.exp(-2.0 * log_s)
-        )
-        constant = float(-0.5 * n * math.log(2.0 * math.pi) - self.log_scale(onp))
-        return log_prior + constant - n * log_s - 0.5 * squares
+    def describe(self, *, has_bars: bool) -> str:
+        """In words."""
+        noise, one = self.noise, float(onp.asarray(self.scale).flat[0])
+        kind = noise.sentence
+        if self.prior is not None:
+            size = "error bars times a factor" if has_bars else "one scale for all rows"
+            of_y = "log y" if noise.link == "log" else "y"
+            centre = "1" if has_bars else f"{NOISE_PRIOR_FRACTION:g} of the spread of {of_y} ({one:.3g})"
+            return (
+                f"{kind}, {size}, inferred; its prior weighs as much as one observation, of a size "
+                f"of {centre}"
+            )
+        if has_bars:
+            return f"{kind}, its scales given row by row"
+        return f"{kind}, of the scale {one:g} in every row"
 
 
 def make_likelihood(
     y: onp.ndarray,
-    noise: float | str,
+    noise: Any,
     y_err: onp.ndarray | None = None,
     weights: onp.ndarray | None = None,
-) -> AbstractLikelihood:
-    """From what a user gives: a number or "infer", error bars by row or none, and how often each
-    row was seen (a weight of 2 is the row twice; rows of weight 0 are to be left out before).
+) -> Likelihood:
+    """A noise model, or what `noise_model` makes one of, for these observations.
 
-    With error bars alone they are the noise; with "infer" as well, a common factor of them is
-    inferred; a number beside error bars multiplies them.
+    Parameters
+    ----------
+    y : ndarray of shape (rows,)
+    noise : AbstractNoise, float or str
+        With error bars and a scale of its own, that scale multiplies them; with error bars and none,
+        a common factor of them is inferred.
+    y_err : ndarray of shape (rows,), optional
+        Error bars, in the units of y.
+    weights : ndarray of shape (rows,), optional
+        How often each row was seen (a weight of 2 is the row twice); rows of weight 0 are to be left
+        out before.
     """
-    n = len(y)
-    bars = onp.ones(n) if y_err is None else onp.asarray(y_err, dtype=onp.float64)
+    model = noise_model(noise)
+    if model.link == "log" and not (y > 0.0).all():
+        row = int(onp.flatnonzero(~(y > 0.0))[0])
+        raise ValueError(
+            f"{model.name} noise is for a positive target, but y is {y[row]:g} in one row: use "
+            f"another noise model, or leave such rows out"
+        )
+    bars = onp.ones(len(y)) if y_err is None else onp.asarray(y_err, dtype=onp.float64)
+    if model.link == "log" and y_err is not None:
+        bars = bars / y
     total = None if weights is None else float(weights.sum())
-    if isinstance(noise, str):
-        if noise.strip() != "infer":
-            raise ValueError(f"noise must be a number above 0 or 'infer', not {noise!r}")
-        size = 1.0 if y_err is not None else NOISE_PRIOR_FRACTION * _spread(y, weights)
-        shape = 0.5 * NOISE_PRIOR_OBSERVATIONS
-        # y is measured in units of `size`, so that no square of it over- or underflows.
-        return InferredNoise(y, bars * size, shape, shape, weights, total)
-    try:
-        value = float(noise)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value > 0.0):
-        raise ValueError(f"noise must be a number above 0 or 'infer', not {noise!r}")
-    return GaussianNoise(y, bars * value, weights, total)
+    if model.scale is not None:
+        return Likelihood(model, y, bars * model.scale, None, weights, total)
+    observed = onp.log(y) if model.link == "log" else y
+    size = 1.0 if y_err is not None else NOISE_PRIOR_FRACTION * _spread(observed, weights)
+    shape = 0.5 * NOISE_PRIOR_OBSERVATIONS
+    # y is measured in units of `size`, so that no square of it over- or underflows.
+    return Likelihood(model, y, bars * size, ScalePrior(shape, shape), weights, total)
 
 
 def _spread(y: onp.ndarray, weights: onp.ndarray | None) -> float:

@@ -18,10 +18,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from dvisr.constants import AbstractConstantPrior
-from dvisr.constraints import Grammar
 from dvisr.evaluation.device import Evaluator
-from dvisr.likelihood import AbstractLikelihood
+from dvisr.likelihood import Likelihood
 from dvisr.prior import TreePrior
+from dvisr.problem import Problem
 
 UNDEFINED_ERRORS = 10.0  # how wrong an undefined expression counts, in units of the largest |y|
 
@@ -31,7 +31,7 @@ class Target(eqx.Module):
 
     evaluator: Evaluator
     X: Float[Array, "points columns"]
-    likelihood: AbstractLikelihood
+    likelihood: Likelihood
     tree_prior: TreePrior
     floor: Float[Array, ""]  # the log likelihood of an undefined expression
     constant_prior: AbstractConstantPrior = eqx.field(static=True)
@@ -41,11 +41,13 @@ class Target(eqx.Module):
     ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
         """The log likelihood, and whether it is that of a defined expression or the floor."""
         values, is_valid = self.evaluator(tokens, constants, self.X)
+        is_valid = is_valid & self.likelihood.is_defined(jnp, values)
         # What is undefined does not count, but its slopes, NaN times zero, would be NaN.
-        found = self.likelihood.log_prob(jnp, jnp.where(is_valid, values, 0.0))
+        safe = 0.0 if self.likelihood.noise.link == "identity" else 1.0
+        log_prob = self.likelihood.log_prob(jnp, jnp.where(is_valid, values, safe))
         # Too far from the data to be squared is as good as undefined.
-        is_valid = is_valid & jnp.isfinite(found)
-        return jnp.where(is_valid, found, self.floor), is_valid
+        is_valid = is_valid & jnp.isfinite(log_prob)
+        return jnp.where(is_valid, log_prob, self.floor), is_valid
 
     def log_prior(
         self, tokens: Int[Array, " length"], constants: Float[Array, " length"]
@@ -62,27 +64,26 @@ class Target(eqx.Module):
         return log_likelihood + self.log_prior(tokens, constants), is_valid
 
 
-def make_target(
-    grammar: Grammar,
-    X: np.ndarray,
-    likelihood: AbstractLikelihood,
-    tree_prior: TreePrior,
-    constant_prior: AbstractConstantPrior,
-    dtype: Any = np.float64,
-) -> Target:
-    """In the precision that training is to have; float64 needs JAX's x64 mode."""
-    scale, y = np.asarray(likelihood.scale), np.asarray(likelihood.y)
+def undefined_log_likelihood(likelihood: Likelihood) -> float:
+    """What an undefined expression counts as, where that must be a number."""
+    scale = np.asarray(likelihood.scale)
+    y = np.asarray(likelihood.linked(np, likelihood.y))
     residuals = UNDEFINED_ERRORS * (np.abs(y).max() / scale + 1.0)
-    floor = likelihood.of_squares(np, (residuals**2).sum())
+    with np.errstate(over="ignore"):
+        return float(likelihood.of_residuals(np, np.broadcast_to(residuals, y.shape)))
+
+
+def make_target(problem: Problem, dtype: Any = np.float64) -> Target:
+    """In the precision that training is to have; float64 needs JAX's x64 mode."""
 
     def cast(tree: Any) -> Any:
         return jax.tree.map(lambda a: jnp.asarray(a, dtype=dtype), tree)
 
     return Target(
-        evaluator=Evaluator(grammar.library),
-        X=cast(X),
-        likelihood=cast(likelihood),
-        tree_prior=cast(tree_prior),
-        floor=cast(floor),
-        constant_prior=constant_prior,
+        evaluator=Evaluator(problem.grammar.library),
+        X=cast(problem.X),
+        likelihood=cast(problem.likelihood),
+        tree_prior=cast(problem.tree_prior),
+        floor=cast(undefined_log_likelihood(problem.likelihood)),
+        constant_prior=problem.constant_prior,
     )

@@ -100,7 +100,7 @@ def test_the_six_tables(key: tuple[str, str]) -> None:
     experiment = tabled(*key)
     assert experiment.probabilities == TABLES[key]
     assert list(experiment.probabilities) == list(TABLES[key])
-    exact = solve(experiment.problem())
+    exact = solve(experiment.problem)
     assert abs(exact.log_evidence - LOG_EVIDENCE[key]) < 1e-10
     assert experiment.precision == "float64"
 
@@ -119,7 +119,7 @@ def test_the_published_scaling() -> None:
     assert scaling(13).published_kl is None
     exact = {size: evidence for size, _, _, evidence in SCALING}
     for size in (1, 6, 12):
-        assert abs(solve(scaling(size).problem()).log_evidence - exact[size]) < 1e-10
+        assert abs(solve(scaling(size).problem).log_evidence - exact[size]) < 1e-10
 
 
 def found(kind: str, law: str, num_runs: int) -> Result:

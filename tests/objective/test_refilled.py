@@ -274,11 +274,10 @@ def test_it_keeps_modes_that_the_path_alone_gives_up() -> None:
     """cos(x0 + c) has a mode every 2 pi, as far as the prior goes. To give it up costs as much as
     it is probable; the oracle is the judge."""
     experiment = dataclasses.replace(tabled("constants", "quadratic"), max_tokens=4)
-    problem = experiment.problem()
+    problem = experiment.problem
     exact = solve(problem)
     log_evidence = exact.log_evidence
     lost = exact.table().set_index("expression").probability["cos(x0 + c)"]
-    parts = (problem.likelihood, problem.tree_prior, problem.constant_prior)
 
     def kl(objective: AbstractObjective) -> float:
         recipe = Recipe(
@@ -289,14 +288,14 @@ def test_it_keeps_modes_that_the_path_alone_gives_up() -> None:
             schedule=CosineDecay(1e-2, 400),
         )
         grammar = problem.grammar
-        target = make_target(grammar, problem.X, *parts, np.float32)
+        target = make_target(problem, np.float32)
         with jax.enable_x64(False):
             made = recipe.training(grammar, target)
             states = recipe.start(made, grammar, np.float32, seed=0, num_runs=1)
             for chunk in training.train(made, states, recipe.num_steps):
                 states = chunk.states
         policy = jax.tree.map(lambda a: jnp.asarray(a[0], jnp.float64), states.policy)
-        target = make_target(grammar, problem.X, *parts, np.float64)
+        target = make_target(problem, np.float64)
         terms = sample_elbo_terms(
             policy, make_writer(grammar), target, 20_000, key=jax.random.key(0)
         )

@@ -12,9 +12,10 @@ import numpy as np
 
 from dvisr.divergence.integrals import tree_log_q
 from dvisr.evaluation import evaluate
-from dvisr.exact import Problem, log_marginal
+from dvisr.exact import log_marginal
 from dvisr.expression import Expression
 from dvisr.policy import AbstractPolicy
+from dvisr.problem import Problem
 from dvisr.sampling import Writer, log_prob
 
 _POINTS = 401

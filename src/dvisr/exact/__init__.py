@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from dvisr.constants import AbstractConstantPrior, Normal
-from dvisr.constraints import Constraints, Grammar
-from dvisr.exact.enumeration import enumerate_trees
+from dvisr.constants import AbstractConstantPrior
+from dvisr.constraints import Constraints
 from dvisr.exact.functions import Progress, TooManyFunctions
 from dvisr.exact.marginal import LogMarginal, TooManyConstants, log_marginal
 from dvisr.exact.posterior import ExactPosterior, solve
-from dvisr.exact.ranking import CannotPromise, Problem
-from dvisr.library import Library, Token
-from dvisr.likelihood import make_likelihood
+from dvisr.exact.ranking import CannotPromise
+from dvisr.exact.enumeration import enumerate_trees
+from dvisr.library import Token
 from dvisr.prior import TreePrior
-from dvisr.prior import tree_prior as make_tree_prior
+from dvisr.problem import make_problem, unknown_parameter
 from dvisr.types import Dataset
 
 __all__ = [
     "CannotPromise",
     "ExactPosterior",
     "LogMarginal",
-    "Problem",
     "TooManyConstants",
     "TooManyFunctions",
     "enumerate_trees",
@@ -43,52 +37,85 @@ def exact_posterior(
     operators: Sequence[str | Token] = ("+", "*", "sin"),
     max_tokens: int = 12,
     constants: bool = False,
+    max_constants: int | None = None,
     constraints: Constraints = "paper",
     tree_prior: str | Mapping[str, float] | TreePrior = "uniform",
-    noise: float | str = 1.0,
+    noise: Any = 1.0,
     y_err: Any = None,
+    sample_weight: Any = None,
+    constant_prior: str | AbstractConstantPrior | None = None,
     constant_prior_mean: float = 0.0,
     constant_prior_std: float = 10.0,
-    constant_prior: AbstractConstantPrior | None = None,
     feature_names: Sequence[str] | None = None,
     progress: Progress | None = None,
     **unknown: Any,
 ) -> ExactPosterior:
     """The exact posterior over every expression of up to `max_tokens` tokens.
 
-    - `X`, `y`: the data, as arrays or data frames; `y_err`: one standard deviation a row.
-    - `operators`: names, numbers, or operators made by `new_operator`; `constants=True` adds the
-      constant `c`, whose value is integrated out under a Normal prior (or `constant_prior`).
-    - `constraints`: "paper", "default", "none", names, rules, or a list of these.
-    - `tree_prior`: "uniform" (the paper's), "allowed", "size-balanced", "weights", or a mapping
-      from tokens to weights.
-    - `noise`: the standard deviation of the noise (a factor of `y_err` where that is given), or
-      "infer" to integrate it out.
-    - `progress`: called with the fraction that is done.
+    The words are those of `DVISRRegressor`; the defaults are the paper's.
 
-    A request whose answer can't be had to a known error is refused with a `ValueError`.
+    Parameters
+    ----------
+    X : array-like or data frame of shape (rows, columns)
+    y : array-like of shape (rows,)
+    operators : sequence of str or Token
+        Names of operators, numbers, or operators made by `new_operator`.
+    max_tokens : int
+        The size of the largest expression.
+    constants : bool
+        Whether to allow the constant `c`, whose value is integrated out.
+    max_constants : int, optional
+        The most constants in an expression; None for no limit but the size.
+    constraints : str, rule, or list of these
+        "paper", "default", "none", names of rules, or rules.
+    tree_prior : str, mapping or TreePrior
+        "uniform" (the paper's), "allowed", "size-balanced", "weights", or weights by token.
+    noise : float, str or AbstractNoise
+        A number is the standard deviation of Gaussian noise (with `y_err`, a factor of it);
+        "infer", "student", "student:NU", "relative" and others: see `dvisr.noise.noise_model`.
+    y_err : array-like of shape (rows,), optional
+        One error bar a row.
+    sample_weight : array-like of shape (rows,), optional
+        How often each row was seen.
+    constant_prior : str or AbstractConstantPrior, optional
+        "normal:MEAN,STD", "decades", "decades:LOW,HIGH"; None for a Normal of the two below.
+    constant_prior_mean, constant_prior_std : float
+    feature_names : sequence of str, optional
+    progress : callable, optional
+        Called with the fraction that is done.
+
+    Returns
+    -------
+    ExactPosterior
+
+    Raises
+    ------
+    ValueError
+        For a request whose answer can't be had to a known error, and for input that is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dvisr import exact_posterior
+    >>> x = np.arange(11) / 10
+    >>> exact = exact_posterior(x[:, None], x**2, operators=("+", "*", "sin"), max_tokens=3)
+    >>> round(exact.log_evidence, 6), exact.num_allowed
+    (-10.810371, 4)
     """
     if unknown:
-        raise TypeError(_unknown_parameter(next(iter(unknown))))
-    if constant_prior is not None and not isinstance(constant_prior, AbstractConstantPrior):
-        raise ValueError(f"constant_prior must be a distribution, not {constant_prior!r}")
-    if not isinstance(constants, (bool, np.bool_)):
-        raise ValueError(f"constants must be True or False, not {constants!r}")
-    data = Dataset.create(X, y, y_err, feature_names)
-    library = Library.create(operators, data.feature_names, constants=constants)
-    grammar = Grammar(library, max_tokens, constraints)
-    problem = Problem(
-        grammar=grammar,
-        X=data.X,
-        likelihood=make_likelihood(data.y, noise, data.y_err),
-        tree_prior=make_tree_prior(tree_prior, grammar),
-        constant_prior=constant_prior or Normal(constant_prior_mean, constant_prior_std),
+        raise unknown_parameter(exact_posterior, next(iter(unknown)))
+    problem = make_problem(
+        Dataset.create(X, y, y_err, feature_names),
+        operators=operators,
+        constants=constants,
+        max_tokens=max_tokens,
+        max_constants=max_constants,
+        constraints=constraints,
+        tree_prior=tree_prior,
+        constant_prior=constant_prior,
+        noise=noise,
+        sample_weight=sample_weight,
+        constant_prior_mean=constant_prior_mean,
+        constant_prior_std=constant_prior_std,
     )
     return solve(problem, progress or (lambda fraction: None))
-
-
-def _unknown_parameter(name: str) -> str:
-    known = list(inspect.signature(exact_posterior).parameters)[:-1]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known)}"
-    return f"exact_posterior has no parameter {name!r}: {hint}"

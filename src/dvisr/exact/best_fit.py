@@ -8,7 +8,7 @@ import scipy.optimize
 from dvisr.constants import AbstractConstantPrior
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
-from dvisr.likelihood import AbstractLikelihood
+from dvisr.likelihood import Likelihood
 
 NUM_STARTS = 100
 _UNDEFINED = 1e8  # a residual where the tree is undefined
@@ -17,7 +17,7 @@ _UNDEFINED = 1e8  # a residual where the tree is undefined
 def log_best_fit(
     expression: Expression,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
 ) -> float:
     """The highest log likelihood that least squares finds from many starts over the prior. The
@@ -31,13 +31,19 @@ def log_best_fit(
         constants = [np.full((1, 1), prior.centre + prior.scale * value) for value in z]
         values, is_defined = evaluate(expression, X, constants)
         whitened = likelihood.whitened(np, np.broadcast_to(values, (1, len(X))))
-        clean = np.where(np.broadcast_to(is_defined, whitened.shape), whitened, _UNDEFINED)
+        is_defined = np.broadcast_to(is_defined, whitened.shape) & ~np.isnan(whitened)
+        clean = np.where(is_defined, whitened, _UNDEFINED)
         bounded: np.ndarray = np.clip(clean[0], -_UNDEFINED, _UNDEFINED)
         return bounded
 
-    best = np.inf
+    root = 1.0 if likelihood.weights is None else np.sqrt(likelihood.weights)
+    best = -np.inf
     with np.errstate(all="ignore"):
         for start in spread:
-            found = scipy.optimize.least_squares(residuals, start, max_nfev=100)
-            best = min(best, 2.0 * float(found.cost))
-    return float(likelihood.of_squares(np, np.asarray(best)))
+            fitted = scipy.optimize.least_squares(residuals, start, max_nfev=100)
+            if likelihood.noise.by_squares:
+                value = likelihood.of_squares(np, np.asarray(2.0 * fitted.cost))
+            else:
+                value = likelihood.of_residuals(np, residuals(fitted.x) / root)
+            best = max(best, float(value))
+    return best

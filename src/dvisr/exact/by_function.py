@@ -11,12 +11,12 @@ from dvisr.exact.marginal import log_marginal
 from dvisr.exact.ranking import (
     AbstractRanking,
     FunctionRow,
-    Problem,
     TreeRow,
     descending,
     log_sum,
     row_order,
 )
+from dvisr.problem import Problem
 from dvisr.expression import Expression
 
 _MOST_TIES = 20  # trees of equal probability that are looked at for each one shown

@@ -17,12 +17,12 @@ from dvisr.exact.ranking import (
     AbstractRanking,
     CannotPromise,
     FunctionRow,
-    Problem,
     TreeRow,
     descending,
     log_sum,
     row_order,
 )
+from dvisr.problem import Problem
 from dvisr.expression import Expression, canonical_form
 
 MAX_TREES_WITH_CONSTANTS = 500_000

@@ -10,9 +10,16 @@ import numpy as np
 
 from dvisr.constants import AbstractConstantPrior, Normal
 from dvisr.evaluation import evaluate
-from dvisr.exact.quadrature import Integrand, Quadrature, integrate
+from dvisr.exact.quadrature import (
+    AbstractGeometry,
+    ByRow,
+    BySquares,
+    Integrand,
+    Quadrature,
+    integrate,
+)
 from dvisr.expression import Expression
-from dvisr.likelihood import AbstractLikelihood, InferredNoise
+from dvisr.likelihood import Likelihood
 from dvisr.marginal import AffineForm, affine_form, nonlinear_constants, ridge
 
 MAX_DIMENSIONS = 3
@@ -48,7 +55,7 @@ class TooManyConstants(ValueError):
 def log_marginal(
     expression: Expression,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     *,
     effort: int = 1,
@@ -62,7 +69,7 @@ def log_marginal(
 def _log_marginal(
     expression: Expression,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     effort: int,
 ) -> LogMarginal:
@@ -81,7 +88,7 @@ def _log_marginal(
 
 
 def check_dimensions(
-    expression: Expression, likelihood: AbstractLikelihood, prior: AbstractConstantPrior
+    expression: Expression, likelihood: Likelihood, prior: AbstractConstantPrior
 ) -> _Plan:
     """How a tree would be integrated; `TooManyConstants` if it can't be."""
     plan = _plan(expression, likelihood, prior)
@@ -109,14 +116,15 @@ class _Plan:
 
 
 def _plan(
-    expression: Expression, likelihood: AbstractLikelihood, prior: AbstractConstantPrior
+    expression: Expression, likelihood: Likelihood, prior: AbstractConstantPrior
 ) -> _Plan:
     everyone = tuple(range(expression.num_constants))
-    if not isinstance(prior, Normal):
+    is_linear = likelihood.noise.by_squares and likelihood.noise.link == "identity"
+    if not isinstance(prior, Normal) or not is_linear:
         return _Plan(everyone, (), False)
     numeric = nonlinear_constants(expression)
     closed = tuple(index for index in everyone if index not in numeric)
-    is_inferred = isinstance(likelihood, InferredNoise)
+    is_inferred = likelihood.is_inferred
     if is_inferred and (not closed or len(everyone) < len(numeric) + 1):
         return _Plan(everyone, (), False)
     return _Plan(numeric, closed, is_inferred)
@@ -125,7 +133,7 @@ def _plan(
 def _closed_form(
     expression: Expression,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
 ) -> LogMarginal:
     assert isinstance(prior, Normal)
@@ -139,7 +147,7 @@ def _closed_form(
 
 def _ridge(
     form: AffineForm,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: Normal,
     num_points: int,
     noise_factor: np.ndarray,
@@ -148,6 +156,8 @@ def _ridge(
     with np.errstate(over="ignore"):
         residuals = _clipped(likelihood.whitened(np, form.offset) / noise_factor, 1e300)
         scale = likelihood.scale * noise_factor
+        if likelihood.weights is not None:
+            scale = scale / np.sqrt(likelihood.weights)
         slopes = [_clipped(slope * prior.std / scale, 1e300) for slope in form.slopes.values()]
         shape = (max(len(residuals), *(len(slope) for slope in slopes)), num_points)
         vectors, half_log_det = ridge(
@@ -167,7 +177,7 @@ def _clipped(values: np.ndarray, most: float) -> np.ndarray:
 class _Problem:
     expression: Expression
     X: np.ndarray
-    likelihood: AbstractLikelihood
+    likelihood: Likelihood
     prior: AbstractConstantPrior
     plan: _Plan
     effort: int
@@ -176,7 +186,7 @@ class _Problem:
         """The box must hold all but a negligible part of the integral. The likelihood is bounded
         by that of a perfect fit, so the prior's tails beyond a radius bound what is left out;
         how small that must be is known once the integral is, so the box may grow once."""
-        perfect = float(self.likelihood.of_squares(np, np.zeros(())))
+        perfect = self.likelihood.perfect
         log_mass = 60.0
         for _ in range(4):
             found = self._integrate(log_mass)
@@ -200,13 +210,21 @@ class _Problem:
             high.append(b)
         dims = self.plan.num_dimensions
         return integrate(
-            Integrand(self._evaluate, self._of_squares, len(self.X), self._width),
+            Integrand(self._evaluate, self._geometry(), len(self.X)),
             np.array(low),
             np.array(high),
             panels=_PANELS[dims],
             explored=_EXPLORED[dims],
             tolerance=TOLERANCE,
             max_nodes=self.effort * MAX_NODES[dims],
+        )
+
+    def _geometry(self) -> AbstractGeometry:
+        if self.likelihood.noise.by_squares:
+            return BySquares(self._of_squares, self._width)
+        return ByRow(
+            lambda residuals: np.asarray(self.likelihood.of_residuals(np, residuals)),
+            self.likelihood.peak_width,
         )
 
     def _of_squares(self, squares: np.ndarray) -> np.ndarray:
@@ -217,11 +235,11 @@ class _Problem:
     def _noise_range(self) -> tuple[float, float]:
         """Where log s has all but a negligible part of its mass, whatever the constants: below,
         the prior falls like exp(-rate / s^2); above, the data like a power of s."""
-        likelihood = self.likelihood
-        assert isinstance(likelihood, InferredNoise)
-        power = len(self.X) + 2.0 * likelihood.shape
-        low = 0.5 * math.log(2.0 * likelihood.rate / power) - 3.0
-        squares = 2.0 * likelihood.rate + self._least_squares
+        prior = self.likelihood.prior
+        assert prior is not None
+        power = self.likelihood.count + 2.0 * prior.shape
+        low = 0.5 * math.log(2.0 * prior.rate / power) - 3.0
+        squares = 2.0 * prior.rate + self._least_squares
         return low, 0.5 * math.log(squares / power) + 45.0 / power + 3.0
 
     @functools.cached_property
@@ -240,11 +258,11 @@ class _Problem:
     def _width(self, distance: np.ndarray) -> np.ndarray:
         """How wide a peak of the likelihood is, in units of residuals, that far from a perfect
         fit."""
-        likelihood = self.likelihood
-        if self.plan.with_noise or not isinstance(likelihood, InferredNoise):
+        prior = self.likelihood.prior
+        if self.plan.with_noise or prior is None:
             return np.ones_like(distance)
-        freedom = 2.0 * likelihood.shape + len(self.X)
-        width: np.ndarray = np.sqrt((2.0 * likelihood.rate + distance * distance) / freedom)
+        freedom = 2.0 * prior.shape + self.likelihood.count
+        width: np.ndarray = np.sqrt((2.0 * prior.rate + distance * distance) / freedom)
         return width
 
     def _evaluate(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -260,19 +278,34 @@ class _Problem:
             fixed[index] = constant[:, None]
         factor = np.exp(nodes[:, -1:]) if self.plan.with_noise else np.ones((1, 1))
         if self.plan.with_noise:
-            assert isinstance(self.likelihood, InferredNoise)
-            log_weight += self.likelihood.given(np, 0.0, nodes[:, -1])
+            log_weight += self._log_scale_density(nodes[:, -1])
         form = affine_form(self.expression, self.X, fixed)
         shape = (len(nodes), len(self.X))
         is_defined = np.logical_and.reduce(np.broadcast_to(form.is_defined, shape), axis=1)
         log_weight[~is_defined] = -np.inf
         if not self.plan.closed:
             with np.errstate(over="ignore"):
-                residuals = self.likelihood.whitened(np, np.broadcast_to(form.offset, shape))
+                residuals = self._residuals(np.broadcast_to(form.offset, shape))
+            is_defined &= ~np.isnan(residuals).any(axis=1)
+            log_weight[~is_defined] = -np.inf
             residuals = np.where(is_defined[:, None], residuals, 0.0)
             return _clipped(residuals, _LARGEST), log_weight
         vectors, half_log_det = self._ridge(form, is_defined, factor)
         return vectors, log_weight - half_log_det
+
+    def _residuals(self, values: np.ndarray) -> np.ndarray:
+        """As the geometry takes them."""
+        if self.likelihood.noise.by_squares:
+            return np.asarray(self.likelihood.whitened(np, values))
+        return np.asarray(self.likelihood.residuals(np, values))
+
+    def _log_scale_density(self, log_s: np.ndarray) -> np.ndarray:
+        """The log joint density of log s and of data that fit perfectly."""
+        likelihood = self.likelihood
+        assert likelihood.prior is not None
+        constant = likelihood.noise.perfect(likelihood.count, None) - likelihood.log_scale(np)
+        density: np.ndarray = likelihood.prior.log_density(np, log_s) + float(constant)
+        return density - likelihood.count * log_s
 
     def _ridge(
         self, form: AffineForm, is_defined: np.ndarray, factor: np.ndarray

@@ -13,7 +13,8 @@ from dvisr.counting import count_trees
 from dvisr.exact.by_function import FunctionRanking
 from dvisr.exact.by_tree import TreeRanking
 from dvisr.exact.functions import Progress
-from dvisr.exact.ranking import AbstractRanking, CannotPromise, Problem
+from dvisr.exact.ranking import AbstractRanking, CannotPromise
+from dvisr.problem import Problem
 
 
 @dataclasses.dataclass(frozen=True)

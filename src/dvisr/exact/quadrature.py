@@ -9,6 +9,7 @@ themselves look; and only then is the usual error estimate, Gauss against Kronro
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import itertools
 from collections.abc import Callable
@@ -65,15 +66,69 @@ _BEND = 0.5
 _CHUNK = 4_000_000  # floats of residuals worked out at once
 
 
+class AbstractGeometry(abc.ABC):
+    """What the likelihood makes of residuals, and what it could be between two vectors of them."""
+
+    @abc.abstractmethod
+    def log_likelihood(self, residuals: np.ndarray) -> np.ndarray:
+        """Of residuals (n, rows)."""
+
+    @abc.abstractmethod
+    def between(self, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of vectors (..., rows) of residuals at neighbouring nodes: the highest log likelihood
+        that there could be between them, and how wide a peak would be there, in residuals."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BySquares(AbstractGeometry):
+    """A likelihood that depends on the sum of squares alone."""
+
+    of_squares: Callable[[np.ndarray], np.ndarray]  # decreasing
+    width: Callable[[np.ndarray], np.ndarray]  # of a peak, by distance from a perfect fit
+
+    def log_likelihood(self, residuals: np.ndarray) -> np.ndarray:
+        return self.of_squares(np.einsum("np,np->n", residuals, residuals))
+
+    def between(self, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        step = end - start
+        length2 = np.einsum("...p,...p->...", step, step)
+        along = np.einsum("...p,...p->...", start, step)
+        squares = np.einsum("...p,...p->...", start, start)
+        # The nearest that the straight line between the two comes to a perfect fit.
+        share = np.clip(-along / length2, 0.0, 1.0)
+        nearest2 = squares + share * (2.0 * along + share * length2)
+        nearest = np.sqrt(np.maximum(nearest2, 0.0)) - _BEND * np.sqrt(length2)
+        closest = np.maximum(nearest, 0.0)
+        return self.of_squares(closest**2), self.width(closest)
+
+
+@dataclasses.dataclass(frozen=True)
+class ByRow(AbstractGeometry):
+    """A likelihood in which each row counts by itself, decreasing in the size of every residual: a
+    row that is far off may be far off at the peak too."""
+
+    of_residuals: Callable[[np.ndarray], np.ndarray]
+    width: Callable[[np.ndarray], np.ndarray]  # of a peak, by the residuals there
+
+    def log_likelihood(self, residuals: np.ndarray) -> np.ndarray:
+        return self.of_residuals(residuals)
+
+    def between(self, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        smaller = np.minimum(np.abs(start), np.abs(end)) - _BEND * np.abs(end - start)
+        smallest = np.where(start * end > 0.0, np.maximum(smaller, 0.0), 0.0)
+        rows = smallest.reshape(-1, smallest.shape[-1])
+        shape = smallest.shape[:-1]
+        return self.of_residuals(rows).reshape(shape), self.width(rows).reshape(shape)
+
+
 @dataclasses.dataclass(frozen=True)
 class Integrand:
-    """exp(of_squares(|residuals|^2) + log_weight) is integrated. `evaluate` takes nodes (n, d)
+    """exp(log likelihood of residuals + log_weight) is integrated. `evaluate` takes nodes (n, d)
     and returns residuals (n, k) and log_weight (n,), -inf where the tree is undefined."""
 
     evaluate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    of_squares: Callable[[np.ndarray], np.ndarray]  # decreasing
+    geometry: AbstractGeometry
     num_residuals: int
-    width: Callable[[np.ndarray], np.ndarray]  # of a peak, in residuals, by distance from a fit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,10 +232,10 @@ def _evaluated_at_once(integrand: Integrand, low: np.ndarray, high: np.ndarray) 
     nodes = (0.5 * (low + high))[:, None, :] + half[:, None, :] * unit
     residuals, log_weight = integrand.evaluate(nodes.reshape(-1, dims))
     log_weight = log_weight.reshape(shape)
-    squares = np.einsum("np,np->n", residuals, residuals).reshape(shape)
+    log_likelihood = integrand.geometry.log_likelihood(residuals).reshape(shape)
     undefined = np.isneginf(log_weight)
     with np.errstate(invalid="ignore"):
-        log_f = np.where(undefined, -np.inf, integrand.of_squares(squares) + log_weight)
+        log_f = np.where(undefined, -np.inf, log_likelihood + log_weight)
     log_volume = np.log(half).sum(axis=1)
     top = log_f.reshape(num, -1).max(axis=1)
     f = np.exp(log_f - np.where(np.isneginf(top), 0.0, top).reshape((num,) + (1,) * dims))
@@ -196,7 +251,7 @@ def _evaluated_at_once(integrand: Integrand, low: np.ndarray, high: np.ndarray) 
     errors = _sharpened(f, kronrod, differences)
     residuals = residuals.reshape((*shape, -1))
     hidden, steps = zip(
-        *(_hidden(integrand, residuals, squares, log_weight, axis) for axis in range(dims)),
+        *(_hidden(integrand, residuals, log_weight, axis) for axis in range(dims)),
         strict=True,
     )
     log_hidden = np.max(hidden, axis=0)
@@ -246,28 +301,19 @@ def _weighed(f: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
 
 
 def _hidden(
-    integrand: Integrand,
-    residuals: np.ndarray,
-    squares: np.ndarray,
-    log_weight: np.ndarray,
-    axis: int,
+    integrand: Integrand, residuals: np.ndarray, log_weight: np.ndarray, axis: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the integrand could hold between neighbouring nodes along an axis that are far apart
     (the log of an integral, by region), and how far the residuals move along it."""
     before, after = _along(axis + 1, slice(None, -1)), _along(axis + 1, slice(1, None))
-    start, step = residuals[before], residuals[after] - residuals[before]
-    length2 = np.einsum("...p,...p->...", step, step)
-    along = np.einsum("...p,...p->...", start, step)
-    distance = np.sqrt(length2)
+    start, end = residuals[before], residuals[after]
+    step = end - start
+    distance = np.sqrt(np.einsum("...p,...p->...", step, step))
     # Nodes at the edge of the domain, one defined and one not, are left to the error estimate.
     is_open = np.isfinite(log_weight[before]) & np.isfinite(log_weight[after])
     with np.errstate(divide="ignore", invalid="ignore"):
-        # The nearest that the straight line between the two comes to a perfect fit.
-        share = np.clip(-along / length2, 0.0, 1.0)
-        nearest2 = squares[before] + share * (2.0 * along + share * length2)
-        closest = np.maximum(np.sqrt(np.maximum(nearest2, 0.0)) - _BEND * distance, 0.0)
-        is_open &= distance > _FAR * integrand.width(closest)
-        height = integrand.of_squares(closest**2)
+        height, width = integrand.geometry.between(start, end)
+        is_open &= distance > _FAR * width
         height = height + np.maximum(log_weight[before], log_weight[after])
         height = np.where(is_open, height, -np.inf)
         top = height.reshape(len(height), -1).max(axis=1)

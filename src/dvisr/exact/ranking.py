@@ -1,4 +1,4 @@
-"""What the oracle is asked, and what its answers have in common."""
+"""What the oracle's answers have in common."""
 
 from __future__ import annotations
 
@@ -8,26 +8,11 @@ import math
 
 import numpy as np
 
-from dvisr.constants import AbstractConstantPrior
-from dvisr.constraints import Grammar
 from dvisr.expression import Expression
-from dvisr.likelihood import AbstractLikelihood
-from dvisr.prior import TreePrior
 
 
 class CannotPromise(ValueError):
     """What was asked for can't be had to a known error."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """What the oracle is asked: the language, the data and the priors."""
-
-    grammar: Grammar
-    X: np.ndarray
-    likelihood: AbstractLikelihood
-    tree_prior: TreePrior
-    constant_prior: AbstractConstantPrior
 
 
 @dataclasses.dataclass(frozen=True)

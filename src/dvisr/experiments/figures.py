@@ -137,7 +137,7 @@ def _by_size(sizes: Sequence[Reproduction], folder: Path) -> Drawn:
 
 
 def _sampling(one: Reproduction, folder: Path) -> Drawn:
-    problem = one.experiment.problem()
+    problem = one.experiment.problem
     with jax.enable_x64(True):
         prior = problem.tree_prior if _recipe(one).from_prior else None
         told = trace(_policy(one), make_writer(problem.grammar, prior, np.float64), problem.grammar)
@@ -160,7 +160,7 @@ def _recipe(one: Reproduction) -> Recipe:
 
 def _policy(one: Reproduction) -> AbstractPolicy:
     """Run 0's trained policy, from what the result holds."""
-    grammar = one.experiment.problem().grammar
+    grammar = one.experiment.problem.grammar
     dtype = np.dtype(one.experiment.precision)
     blank = jax.vmap(lambda key: _recipe(one).policy.create(grammar, dtype, key=key))(
         jax.random.split(jax.random.key(0), len(one.result.kl))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import numpy as np
 
 from dvisr.constants import Normal
-from dvisr.constraints import Grammar
-from dvisr.exact import Problem
-from dvisr.library import Library
-from dvisr.likelihood import make_likelihood
-from dvisr.prior import tree_prior
+from dvisr.problem import Problem, make_problem
+from dvisr.types import Dataset
 
 KINDS = ("simple", "scaling", "constants")
 LAWS = {"quadratic": "y = x0²", "linear": "y = x0", "constant": "y = 0.5"}
@@ -47,18 +45,20 @@ class Experiment:
         is_large = self.kind == "scaling" and self.max_tokens > DOUBLE_UP_TO
         return "float32" if is_large else "float64"
 
+    @functools.cached_property
     def problem(self) -> Problem:
         x = np.arange(11) / 10.0
         y = {"quadratic": x**2, "linear": x, "constant": np.full(11, 0.5)}[self.law]
-        operators = ["+", "*", "cos" if self.has_constants else "sin"]
-        library = Library.create(operators, ["x0"], constants=self.has_constants)
-        grammar = Grammar(library, self.max_tokens, "paper")
-        return Problem(
-            grammar=grammar,
-            X=x[:, None],
-            likelihood=make_likelihood(y, LIKELIHOOD_STD),
-            tree_prior=tree_prior("uniform", grammar),
+        return make_problem(
+            Dataset.create(x[:, None], y),
+            operators=("+", "*", "cos" if self.has_constants else "sin"),
+            constants=self.has_constants,
+            max_tokens=self.max_tokens,
+            max_constants=None,
+            constraints="paper",
+            tree_prior="uniform",
             constant_prior=CONSTANT_PRIOR,
+            noise=LIKELIHOOD_STD,
         )
 
 

@@ -48,7 +48,7 @@ def reproduce(
     """
     recipes = [find_recipe(recipe_name, e.kind, num_steps, num_samples) for e in chosen]
     for experiment, recipe in zip(chosen, recipes, strict=True):
-        recipe.check(experiment.problem().grammar)
+        recipe.check(experiment.problem.grammar)
     work = [_work(e, recipe) for e, recipe in zip(chosen, recipes, strict=True)]
     if out is not None:
         _make_folder(out)

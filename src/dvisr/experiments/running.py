@@ -24,11 +24,12 @@ from dvisr.divergence import (
     tree_log_q,
 )
 from dvisr.evaluation import evaluate_batch
-from dvisr.exact import ExactPosterior, Problem, enumerate_trees, log_marginal, solve
+from dvisr.exact import ExactPosterior, enumerate_trees, log_marginal, solve
 from dvisr.experiments.paper import Experiment
 from dvisr.experiments.results import Result, Row
 from dvisr.expression import Expression
 from dvisr.policy import AbstractPolicy
+from dvisr.problem import Problem
 from dvisr.recipes import Recipe
 from dvisr.sampling import Writer
 from dvisr.target import Target, make_target
@@ -51,7 +52,7 @@ def run(
 ) -> Result:
     """Train every run and measure it. With a checkpoint, what is there is continued, and what was
     done when an interrupt came is kept; the caller removes it once the result is safe."""
-    problem = experiment.problem()
+    problem = experiment.problem
     exact = solve(problem)
     trained = _train(experiment, recipe, settings, checkpoint, progress)
     with jax.enable_x64(True):
@@ -100,21 +101,10 @@ def make_training(
     experiment: Experiment, recipe: Recipe, dtype: Any, *, seed: int
 ) -> tuple[Training, TrainState]:
     """What is trained, and its runs before the first step."""
-    problem = experiment.problem()
-    made = recipe.training(problem.grammar, _target(problem, dtype))
+    problem = experiment.problem
+    made = recipe.training(problem.grammar, make_target(problem, dtype))
     num_runs = experiment.num_runs
     return made, recipe.start(made, problem.grammar, dtype, seed=seed, num_runs=num_runs)
-
-
-def _target(problem: Problem, dtype: Any) -> Target:
-    return make_target(
-        problem.grammar,
-        problem.X,
-        problem.likelihood,
-        problem.tree_prior,
-        problem.constant_prior,
-        dtype,
-    )
 
 
 def _empty_info(num_runs: int, dtype: Any) -> TrainInfo:
@@ -151,7 +141,7 @@ def _measured(
 ) -> Result:
     began = time.perf_counter()
     policies = [_as_double(trained.states.policy, i) for i in range(experiment.num_runs)]
-    target = _target(problem, np.float64)
+    target = make_target(problem, np.float64)
     writer = recipe.training(problem.grammar, target).writer
     elbo_terms = [
         sample_elbo_terms(policy, writer, target, NUM_SAMPLES, key=jax.random.key(i))

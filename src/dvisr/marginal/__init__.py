@@ -3,7 +3,7 @@
 from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants
 from dvisr.marginal.engine import Engine, Fits
 from dvisr.marginal.gaussian import ridge
-from dvisr.marginal.weighing import Weighed, noise_draws, weigh
+from dvisr.marginal.weighing import Weighed, log_joint_of, noise_draws, residuals_of, weigh
 
 __all__ = [
     "AffineForm",
@@ -11,8 +11,10 @@ __all__ = [
     "Fits",
     "Weighed",
     "affine_form",
+    "log_joint_of",
     "noise_draws",
     "nonlinear_constants",
+    "residuals_of",
     "ridge",
     "weigh",
 ]

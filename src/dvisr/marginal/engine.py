@@ -8,12 +8,11 @@ import math
 import os
 
 import numpy as np
-from scipy.special import gammaln
 
 from dvisr.constants import AbstractConstantPrior, Decades, Normal
 from dvisr.evaluation import leaf_values
 from dvisr.library import Library
-from dvisr.likelihood import AbstractLikelihood, InferredNoise
+from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
 from dvisr.marginal.evaluating import Language, make_language, make_work, own_operators
 from dvisr.marginal.operations import make_apply
@@ -47,7 +46,7 @@ class Engine:
         self,
         library: Library,
         X: np.ndarray,
-        likelihood: AbstractLikelihood,
+        likelihood: Likelihood,
         prior: AbstractConstantPrior,
         *,
         num_threads: int | None = None,
@@ -79,7 +78,7 @@ class Engine:
 
         def run(_: int) -> None:
             work = make_work(length, most, self.leaves.shape[1])
-            fit = make_fit(most)
+            fit = make_fit(most, self.leaves.shape[1])
             while True:
                 part = next(tasks, None)  # threads take the next as they come free
                 if part is None:
@@ -104,43 +103,47 @@ class Engine:
         best = np.zeros((1, k))
         laplace.fit_many(
             self.apply, tokens, self.language, self.leaves, num_starts, POLISHED, -math.inf,
-            self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]), make_fit(k), self.units,
+            self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]),
+            make_fit(k, self.leaves.shape[1]), self.units,
             np.zeros(1), np.zeros(1, dtype=np.int64), best,
         )  # fmt: skip
         found: np.ndarray = best[0]
         return found
 
 
-def make_law(likelihood: AbstractLikelihood, prior: AbstractConstantPrior) -> Law:
-    """The likelihood and the prior as numbers for compiled code."""
+def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
+    """The likelihood and the prior as compiled code takes them."""
     if isinstance(prior, Normal):
-        kind, first, second = NORMAL, prior.mean, prior.std
+        kind, first, second, unit = NORMAL, prior.mean, prior.std, 1e-3 * prior.std
     elif isinstance(prior, Decades):
-        kind, first, second = DECADES, prior.low, prior.high
+        kind, first, second, unit = DECADES, prior.low, prior.high, prior.low
     else:
         raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
-    inverse = np.broadcast_to(1.0 / likelihood.scale, likelihood.y.shape)
-    if likelihood.weights is not None:
-        inverse = inverse * np.sqrt(likelihood.weights)
-    given = float(-0.5 * likelihood.count * math.log(2.0 * math.pi) - likelihood.log_scale(np))
-    constant, shape, rate = given, 0.5, 0.5
-    is_inferred = isinstance(likelihood, InferredNoise)
-    if isinstance(likelihood, InferredNoise):
-        shape, rate = likelihood.shape, likelihood.rate
-        constant += float(gammaln(shape + 0.5 * likelihood.count) - gammaln(shape))
-        constant -= 0.5 * likelihood.count * math.log(rate)
+    points = len(likelihood.y)
+    noise, count, scale_prior = likelihood.noise, likelihood.count, likelihood.prior
+    is_log = noise.link == "log"
+    log_scale = float(likelihood.log_scale(np))
+    kernel = noise.kernel
+    # Copies: for arrays that can't be written to Numba would compile everything once more.
     return Law(
-        np.array(likelihood.y, dtype=np.float64),  # copies: for arrays that can't be written to
-        np.array(inverse, dtype=np.float64),  # Numba would compile everything once more
-        float(likelihood.count),
-        is_inferred,
-        float(shape),
-        float(rate),
-        float(constant),
-        given,
-        kind,
-        float(first),
-        float(second),
+        y=np.array(likelihood.linked(np, likelihood.y), dtype=np.float64),
+        inverse=np.array(np.broadcast_to(1.0 / likelihood.scale, points), dtype=np.float64),
+        counts=np.ones(points) if likelihood.weights is None else np.array(likelihood.weights),
+        is_log=is_log,
+        squares=kernel.squares,
+        misfit=kernel.misfit,
+        parameters=kernel.parameters(count, scale_prior),
+        observations=float(count),
+        is_inferred=scale_prior is not None,
+        is_linear=noise.by_squares and not is_log,
+        shape=0.5 if scale_prior is None else float(scale_prior.shape),
+        rate=0.5 if scale_prior is None else float(scale_prior.rate),
+        perfect=likelihood.perfect,
+        given=-0.5 * count * math.log(2.0 * math.pi) - log_scale,
+        prior=kind,
+        first=float(first),
+        second=float(second),
+        unit=float(unit),
     )
 
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import CONSTANT
 from dvisr.marginal.optimising import linearise
 
 
@@ -33,14 +32,15 @@ def log_marginal_if_linear(apply, shape, law, work, fit):
     k, points = shape.num_constants, len(law.y)
     for j in range(k):
         fit.here[j] = law.first
-    squares = linearise(apply, shape, fit.here, law, work, fit)
+    never = k < 0
+    squares = linearise(apply, shape, fit.here, never, never, law, work, fit)
     slopes = np.empty((points, k))
     largest = 0.0
     for point in range(points):
+        often = np.sqrt(law.counts[point])
+        work.by_first[point] *= often
         for j in range(k):
-            # A constant alone keeps its slopes as they are, see `linearise`.
-            alone = law.inverse[point] if work.code[0] == CONSTANT else 1.0
-            slopes[point, j] = work.slopes[0, j, point] * alone
+            slopes[point, j] = work.slopes[0, j, point] * law.inverse[point] * often
             largest = max(largest, abs(slopes[point, j]))
     if not (squares < np.inf and largest < 1e150):
         return -np.inf
@@ -56,7 +56,7 @@ def log_marginal_if_linear(apply, shape, law, work, fit):
             rest -= left[point, i] * along[i]
         outside += rest * rest
     if not law.is_inferred:
-        return law.given_constant + _given_noise(0.0, outside, singular, along, law)
+        return law.given + _given_noise(0.0, outside, singular, along, law)
     power = law.observations + 2.0 * law.shape
     centre = 0.5 * np.log((2.0 * law.rate + outside) / power)
     low = centre - 1.0 - 9.0 / np.sqrt(power)
@@ -78,4 +78,4 @@ def log_marginal_if_linear(apply, shape, law, work, fit):
         else:
             total += np.exp(value - top)
     log_prior_of_noise = np.log(2.0) + law.shape * np.log(law.rate) - math.lgamma(law.shape)
-    return law.given_constant + top + np.log(total * gap) + log_prior_of_noise
+    return law.given + top + np.log(total * gap) + log_prior_of_noise

@@ -1,12 +1,13 @@
-"""Modes of one tree's constants: Levenberg-Marquardt from several starts, by compiled code.
+"""Descents to the modes of one tree's constants, by compiled code: Levenberg-Marquardt.
 
-From each start the sum of squares is brought down first. The prior joins in only where a minimum
-was found: far from one it would pull harder than the data, whose noise is not known yet.
+From each start the squares are brought down first (for Gaussian noise the sum of squares, see
+`dvisr.noise.kernel`). The prior joins in only where a minimum was found: far from one it would pull
+harder than the data, whose noise is not known yet.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,32 +17,41 @@ from dvisr.marginal.evaluating import evaluate_tree
 NORMAL, DECADES = 0, 1
 MAX_MODES = 16
 MAX_STARTS = 256
+MAX_CANDIDATES = 2048
 _FAR = 1e300
 _RELATIVE_PRECISION = 0.05  # how well the size of a constant is known at the least, see `precision`
 
 
 class Law(NamedTuple):
-    """The likelihood and the prior of constants, as numbers."""
+    """The likelihood and the prior of constants, for compiled code."""
 
-    y: np.ndarray
-    inverse: np.ndarray  # (points,): what a residual is multiplied by; a row's weight is in it
+    y: np.ndarray  # the link of the observations
+    inverse: np.ndarray  # (points,): what a residual is multiplied by
+    counts: np.ndarray  # (points,): how often each row was seen
+    is_log: bool  # whether the model's link is the logarithm
+    squares: Any  # the noise model's two functions, see `dvisr.noise.kernel`
+    misfit: Any
+    parameters: np.ndarray
     observations: float
     is_inferred: bool
+    is_linear: bool  # whether constants that enter linearly integrate in closed form
     shape: float  # of the inverse gamma of s^2, where the noise is inferred
     rate: float
-    constant: float  # of the log likelihood, s integrated out where it is inferred
-    given_constant: float  # of the log likelihood given s
+    perfect: float  # the log likelihood of a perfect fit
+    given: float  # of the closed form: the constant of the log likelihood given s
     prior: int
     first: float  # Normal: the mean; Decades: the lowest size
     second: float  # Normal: the standard deviation; Decades: the highest size
+    unit: float  # the size below which a constant counts as near zero
 
 
 class Fit(NamedTuple):
-    """Room for the descent of one tree."""
+    """Room for the descents of one tree."""
 
-    gram: np.ndarray  # (constants, constants): slopes times slopes
-    along: np.ndarray  # (constants,): slopes times residuals
+    gram: np.ndarray  # (constants, constants): slopes times slopes, weighed
+    along: np.ndarray  # (constants,): slopes times residuals, weighed
     factor: np.ndarray  # a Cholesky factor
+    matrix: np.ndarray  # (constants, constants)
     step: np.ndarray
     trial: np.ndarray
     here: np.ndarray
@@ -49,38 +59,63 @@ class Fit(NamedTuple):
     heights: np.ndarray  # (MAX_MODES,): minus the log joint there, constants aside
     masses: np.ndarray  # (MAX_MODES,): the log of the integral about each
     widths: np.ndarray  # (MAX_MODES, constants, constants): precision there
-    race: np.ndarray  # (MAX_STARTS, constants): where the starts have come to
-    race_squares: np.ndarray  # (MAX_STARTS,)
+    is_ridge: np.ndarray  # (MAX_MODES,): a mode of the constants' logarithms
+    candidates: np.ndarray  # (MAX_CANDIDATES, constants): starts, and where they have come to
+    candidate_squares: np.ndarray  # (MAX_CANDIDATES,)
+    is_linear: np.ndarray  # (constants,): enters linearly while the others are fixed
+    is_angle: np.ndarray  # (constants,): stands inside a trigonometric function
+    reach: np.ndarray  # (constants,): of a frequency, the range over the rows of what it multiplies
+    row_weights: np.ndarray  # (points,)
+    row_curvatures: np.ndarray  # (points,)
+    row_factor: np.ndarray  # (points,): minus the slope of a residual by the value
+    nothing: np.ndarray  # (0,)
     num_modes: np.ndarray  # (1,): how many modes the last tree has
 
 
-def make_fit(num_constants: int) -> Fit:
+def make_fit(num_constants: int, points: int) -> Fit:
     k = max(1, num_constants)
+
+    def vector() -> np.ndarray:
+        return np.zeros(k)
+
     return Fit(
-        np.zeros((k, k)),
-        np.zeros(k),
-        np.zeros((k, k)),
-        np.zeros(k),
-        np.zeros(k),
-        np.zeros(k),
-        np.zeros((MAX_MODES, k)),
-        np.zeros(MAX_MODES),
-        np.zeros(MAX_MODES),
-        np.zeros((MAX_MODES, k, k)),
-        np.zeros((MAX_STARTS, k)),
-        np.zeros(MAX_STARTS),
-        np.zeros(1, dtype=np.int64),
+        gram=np.zeros((k, k)),
+        along=vector(),
+        factor=np.zeros((k, k)),
+        matrix=np.zeros((k, k)),
+        step=vector(),
+        trial=vector(),
+        here=vector(),
+        modes=np.zeros((MAX_MODES, k)),
+        heights=np.zeros(MAX_MODES),
+        masses=np.zeros(MAX_MODES),
+        widths=np.zeros((MAX_MODES, k, k)),
+        is_ridge=np.zeros(MAX_MODES, dtype=np.bool_),
+        candidates=np.zeros((MAX_CANDIDATES, k)),
+        candidate_squares=np.zeros(MAX_CANDIDATES),
+        is_linear=np.zeros(k, dtype=np.bool_),
+        is_angle=np.zeros(k, dtype=np.bool_),
+        reach=vector(),
+        row_weights=np.zeros(points),
+        row_curvatures=np.zeros(points),
+        row_factor=np.zeros(points),
+        nothing=np.zeros(0),
+        num_modes=np.zeros(1, dtype=np.int64),
     )
 
 
 @compiled
-def log_prior(value, law):
+def log_prior(value, in_logs, law):
+    """Of a constant, or of its logarithm (of asinh(c / unit), that is)."""
+    jacobian = 0.5 * np.log(value * value + law.unit * law.unit) if in_logs else 0.0
     if law.prior == NORMAL:
         z = (value - law.first) / law.second
-        return -0.5 * z * z - np.log(law.second) - 0.9189385332046727
+        return jacobian - 0.5 * z * z - np.log(law.second) - 0.9189385332046727
     size = max(abs(value), 1e-4 * law.first)
     angle = np.arctan2(law.second - law.first, law.first * law.second / size + size)
-    return np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
+    return (
+        jacobian + np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
+    )
 
 
 @compiled
@@ -91,27 +126,31 @@ def _curvature_at_zero(law):
 
 
 @compiled
-def log_prior_slope(value, law):
+def log_prior_slope(value, in_logs, law):
+    jacobian = value / (value * value + law.unit * law.unit) if in_logs else 0.0
     if law.prior == NORMAL:
-        return (law.first - value) / (law.second * law.second)
+        return jacobian + (law.first - value) / (law.second * law.second)
     low, high = law.first, law.second
     if abs(value) < 1e-3 * low:
-        return -value * _curvature_at_zero(law)
+        return jacobian - value * _curvature_at_zero(law)
     size = abs(value)
     angle = np.arctan2(high - low, low * high / size + size)
     slope = (low / (low * low + size * size) - high / (high * high + size * size)) / angle
-    return (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
+    return jacobian + (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
 
 
 @compiled
-def majorising(value, law):
+def majorising(value, in_logs, law):
     """The curvature of a parabola above minus the log prior that touches it at `value` and at its
-    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.)"""
+    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.) Of a
+    constant's logarithm it is a curvature that leaves steps of about its own size."""
     if law.prior == NORMAL:
-        return 1.0 / (law.second * law.second)
-    if abs(value) < 1e-3 * law.first:
-        return _curvature_at_zero(law)
-    return -log_prior_slope(value, law) / value
+        own = 1.0 / (law.second * law.second)
+    elif abs(value) < 1e-3 * law.first:
+        own = _curvature_at_zero(law)
+    else:
+        own = -log_prior_slope(value, value != value, law) / value
+    return own + 1.0 / (value * value + law.unit * law.unit) if in_logs else own
 
 
 @compiled
@@ -126,62 +165,74 @@ def precision(value, law):
 
 
 @compiled
-def misfit(squares, law):
-    """Minus the log likelihood, its constant aside."""
-    if law.is_inferred:
-        return (law.shape + 0.5 * law.observations) * np.log1p(0.5 * squares / law.rate)
-    return 0.5 * squares
-
-
-@compiled
-def sharpness(squares, law):
-    """What the squares weigh: one over the noise variance, as far as it is known."""
-    if law.is_inferred:
-        return (2.0 * law.shape + law.observations) / (2.0 * law.rate + squares)
-    return 1.0
-
-
-@compiled
-def squares_at(apply, shape, constants, law, work):
-    """The sum of squares of the residuals, infinite where the tree is undefined."""
-    if not evaluate_tree(apply, shape, constants, shape.num_nodes < 0, work):
-        return np.inf
+def _residuals(apply, shape, constants, with_slopes, law, work, fit):
+    """Residuals into `work.by_first` and what slopes are multiplied by into `fit.row_factor`;
+    whether the tree is defined."""
+    if not evaluate_tree(apply, shape, constants, with_slopes, work):
+        return False
     total = 0.0
     for point in range(len(law.y)):
-        residual = (law.y[point] - work.values[0, point]) * law.inverse[point]
-        total += residual * residual
-    return total if total < _FAR else np.inf
-
-
-@compiled
-def linearise(apply, shape, constants, law, work, fit):
-    """Residuals and slopes at `constants`: the Gram matrix, the gradient, the sum of squares."""
-    if not evaluate_tree(apply, shape, constants, shape.num_nodes > 0, work):
-        return np.inf
-    k = shape.num_constants
-    total = 0.0
-    for point in range(len(law.y)):
-        scale = law.inverse[point]
-        residual = (law.y[point] - work.values[0, point]) * scale
+        value, factor = work.values[0, point], law.inverse[point]
+        if law.is_log:
+            if not value > 0.0:
+                return False
+            factor /= value
+            value = np.log(value)
+        residual = (law.y[point] - value) * law.inverse[point]
         work.by_first[point] = residual
+        fit.row_factor[point] = factor
         total += residual * residual
+    return total < _FAR
+
+
+@compiled
+def misfit_at(apply, shape, constants, with_prior, law, work, fit):
+    """The misfit (with the prior) or the squares (without), infinite where the tree is
+    undefined."""
+    if not _residuals(apply, shape, constants, shape.num_nodes < 0, law, work, fit):
+        return np.inf
+    if with_prior:
+        return law.misfit(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
+    return law.squares(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
+
+
+@compiled
+def height_of(misfit, constants, k, in_logs, law):
+    """Minus the log joint, constants of the likelihood aside."""
+    value = misfit
+    for j in range(k):
+        value -= log_prior(constants[j], in_logs, law)
+    return value
+
+
+@compiled
+def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit):
+    """As `misfit_at`, with the Gram matrix of the slopes and the gradient."""
+    if not _residuals(apply, shape, constants, shape.num_nodes > 0, law, work, fit):
+        return np.inf
+    weights = fit.row_weights
+    if with_prior:
+        value = law.misfit(work.by_first, law.counts, law.parameters, weights, fit.row_curvatures)
+    else:
+        value = law.squares(work.by_first, law.counts, law.parameters, weights, fit.nothing)
+    k, points = shape.num_constants, len(law.y)
     for j in range(k):
         dot = 0.0
-        for point in range(len(law.y)):
-            work.slopes[0, j, point] *= law.inverse[point]
-            dot += work.slopes[0, j, point] * work.by_first[point]
+        for point in range(points):
+            pull = law.counts[point] * weights[point] * fit.row_factor[point]
+            dot += work.slopes[0, j, point] * pull * work.by_first[point]
         fit.along[j] = dot
+    for point in range(points):
+        weight = fit.row_curvatures[point] if by_curvature else weights[point]
+        fit.row_factor[point] *= law.counts[point] * weight * fit.row_factor[point]
     for i in range(k):
         for j in range(i + 1):
             dot = 0.0
-            for point in range(len(law.y)):
-                dot += work.slopes[0, i, point] * work.slopes[0, j, point]
+            for point in range(points):
+                dot += work.slopes[0, i, point] * work.slopes[0, j, point] * fit.row_factor[point]
             fit.gram[i, j] = dot
             fit.gram[j, i] = dot
-    if work.code[0] == -2:  # the tree is a constant alone: its slopes are set once
-        for point in range(len(law.y)):
-            work.slopes[0, 0, point] = 1.0
-    return total if total < _FAR else np.inf
+    return value
 
 
 @compiled
@@ -202,7 +253,7 @@ def cholesky(matrix, k, factor):
 
 
 @compiled
-def _solve(factor, k, x):
+def solve(factor, k, x):
     for i in range(k):
         for j in range(i):
             x[i] -= factor[i, j] * x[j]
@@ -214,33 +265,22 @@ def _solve(factor, k, x):
 
 
 @compiled
-def _height(squares, constants, k, with_prior, law):
-    if not with_prior:
-        return squares
-    value = misfit(squares, law)
-    for j in range(k):
-        value -= log_prior(constants[j], law)
-    return value
-
-
-@compiled
-def _step(k, squares, damping, with_prior, constants, law, fit):
+def _step(k, damping, with_prior, in_logs, constants, law, fit):
     """Solve for a step; returns the decrease that it promises, or -1."""
-    weight = sharpness(squares, law) if with_prior else 2.0
-    matrix = fit.widths[MAX_MODES - 1]  # lent: it is set again when a mode is kept
+    weight = 1.0 if with_prior else 2.0
     for i in range(k):
         for j in range(k):
-            matrix[i, j] = weight * fit.gram[i, j]
+            fit.matrix[i, j] = weight * fit.gram[i, j]
         slope = weight * fit.along[i]
         if with_prior:
-            matrix[i, i] += majorising(constants[i], law)
-            slope += log_prior_slope(constants[i], law)
+            fit.matrix[i, i] += majorising(constants[i], in_logs, law)
+            slope += log_prior_slope(constants[i], in_logs, law)
         fit.trial[i] = slope
         fit.step[i] = slope
-        matrix[i, i] += damping * matrix[i, i] + 1e-300
-    if not cholesky(matrix, k, fit.factor):
+        fit.matrix[i, i] += damping * fit.matrix[i, i] + 1e-300
+    if not cholesky(fit.matrix, k, fit.factor):
         return -1.0
-    _solve(fit.factor, k, fit.step)
+    solve(fit.factor, k, fit.step)
     promised = 0.0
     for i in range(k):
         promised += 0.5 * fit.step[i] * fit.trial[i]
@@ -249,19 +289,19 @@ def _step(k, squares, damping, with_prior, constants, law, fit):
 
 @compiled
 def descend(
-    apply, shape, constants, with_prior, max_iterations, tolerance, hopeless, law, work, fit
+    apply, shape, constants, with_prior, in_logs, iterations, tolerance, hopeless, law, work, fit
 ):
-    """Go down from `constants`, in place. Without the prior it is the sum of squares that goes
-    down, and the tolerance is relative. Gives up on a way that does not lead below `hopeless`."""
-    k = shape.num_constants
-    squares = linearise(apply, shape, constants, law, work, fit)
-    if not squares < np.inf:
+    """Go down from `constants`, in place. Without the prior it is the squares that go down, and the
+    tolerance is relative. Gives up on a way that does not lead below `hopeless`."""
+    k, never = shape.num_constants, shape.num_nodes < 0
+    value = linearise(apply, shape, constants, with_prior, never, law, work, fit)
+    if not value < np.inf:
         return np.inf
-    height = _height(squares, constants, k, with_prior, law)
+    height = height_of(value, constants, k if with_prior else 0, in_logs, law)
     damping = 1e-8 if shape.is_affine else 1e-3
-    for iteration in range(max_iterations):
-        promised = _step(k, squares, damping, with_prior, constants, law, fit)
-        goal = tolerance if with_prior else tolerance * squares + 1e-300
+    for iteration in range(iterations):
+        promised = _step(k, damping, with_prior, in_logs, constants, law, fit)
+        goal = tolerance if with_prior else tolerance * value + 1e-300
         if promised < 0.0:
             damping = max(10.0 * damping, 1e-6)
             if damping > 1e10:
@@ -269,8 +309,8 @@ def descend(
             continue
         for j in range(k):
             fit.trial[j] = constants[j] + fit.step[j]
-        new = squares_at(apply, shape, fit.trial, law, work)
-        lower = _height(new, fit.trial, k, with_prior, law) if new < np.inf else np.inf
+        new = misfit_at(apply, shape, fit.trial, with_prior, law, work, fit)
+        lower = height_of(new, fit.trial, k if with_prior else 0, in_logs, law)
         if lower < height:
             gained = height - lower
             for j in range(k):
@@ -281,8 +321,8 @@ def descend(
                 break
             if iteration > 4 and height > hopeless and 20.0 * gained < height - hopeless:
                 break
-            squares = linearise(apply, shape, constants, law, work, fit)
-            if not squares < np.inf:
+            value = linearise(apply, shape, constants, with_prior, never, law, work, fit)
+            if not value < np.inf:
                 return np.inf
         else:
             if promised < goal:

@@ -8,7 +8,6 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from dvisr.likelihood import InferredNoise
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
 from dvisr.marginal.evaluating import make_work
@@ -39,7 +38,6 @@ class Weighed:
     constants: np.ndarray  # (draws, constants)
     log_weights: np.ndarray  # (draws,)
     log_q: np.ndarray  # (draws,): the log density that they were drawn with
-    squares: np.ndarray  # (draws,): the sum of squares of the whitened residuals
 
     @property
     def effective_size(self) -> float:
@@ -93,7 +91,7 @@ def weigh(
     tokens = np.array(tokens, dtype=np.int8)
     k = int((tokens == engine.library.constant_id).sum()) if engine.library.constant_id >= 0 else 0
     work = make_work(len(tokens), k, engine.leaves.shape[1])
-    fit = make_fit(k)
+    fit = make_fit(k, engine.leaves.shape[1])
     values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
     laplace.fit_many(
         engine.apply, tokens[None], engine.language, engine.leaves, num_starts, _TIGHT,
@@ -101,7 +99,7 @@ def weigh(
     )  # fmt: skip
     method = METHODS[int(methods[0])]
     if k == 0 or method == "undefined":
-        return _without_constants(engine, tokens, float(values[0]), method)
+        return _without_constants(float(values[0]), method)
     count = int(fit.num_modes[0])
     precision = fit.widths[:count].copy()
     best_mode = int(np.argmin(fit.heights[:count]))
@@ -145,8 +143,7 @@ def _rounds(
         with np.errstate(all="ignore"):  # far out a density is zero
             parts, _ = mixture.log_parts(constants)
         log_q = logsumexp(parts, axis=0)
-        squares = squares_of(engine, tokens, constants)
-        log_p = _log_joint(engine, constants, squares)
+        log_p = log_joint_of(engine, tokens, constants)
         with np.errstate(invalid="ignore"):
             ratios = np.where(np.isfinite(log_q), log_p - log_q, -np.inf)
         total = float(logsumexp(ratios))
@@ -163,7 +160,6 @@ def _rounds(
             constants=constants,
             log_weights=ratios - total,
             log_q=log_q,
-            squares=squares,
         )
         # The later round is to be believed, be its error larger: then it met what the earlier one
         # missed. So the first, with the fewest draws from the prior, is not the last either.
@@ -172,7 +168,7 @@ def _rounds(
             break
         mixture = _adapted(mixture, constants, weights)
     if found is None:
-        found = _without_constants(engine, tokens, -math.inf, "undefined")
+        found = _without_constants(-math.inf, "undefined")
     return found
 
 
@@ -190,50 +186,56 @@ def _adapted(mixture: Mixture, constants: np.ndarray, weights: np.ndarray) -> Mi
     return mixture
 
 
-def squares_of(engine: Engine, tokens: np.ndarray, constants: np.ndarray) -> np.ndarray:
-    """The sum of squares of the whitened residuals for each row of constants."""
-    work = make_work(len(tokens), constants.shape[1], engine.leaves.shape[1])
-    squares = np.empty(len(constants))
-    laplace.squares_many(
-        engine.apply, tokens, engine.language, engine.leaves,
-        np.ascontiguousarray(constants, dtype=np.float64), engine.law, work, squares,
+def residuals_of(
+    engine: Engine, tokens: np.ndarray, constants: np.ndarray, *, with_residuals: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of one tree at rows of constants (draws, constants): how far each is from a perfect fit, in
+    nats (draws,), and its residuals in units of their scales (draws, points), NaN where the tree is
+    undefined."""
+    points = engine.leaves.shape[1]
+    work = make_work(len(tokens), constants.shape[1], points)
+    fit = make_fit(constants.shape[1], points)
+    misfits = np.empty(len(constants))
+    residuals = np.empty((len(constants) if with_residuals else 0, points))
+    laplace.misfits_many(
+        engine.apply, np.array(tokens, dtype=np.int8), engine.language, engine.leaves,
+        np.array(constants, dtype=np.float64, order="C"), engine.law, work, fit, misfits, residuals,
     )  # fmt: skip
-    return squares
+    return misfits, residuals
 
 
-def _log_joint(engine: Engine, constants: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """log p(y, constants | tree), the noise integrated out where it is inferred."""
+def log_joint_of(engine: Engine, tokens: np.ndarray, constants: np.ndarray) -> np.ndarray:
+    """log p(y, constants | tree) at rows of constants, the noise integrated out where it is
+    inferred; -inf where the tree is undefined."""
+    misfits, _ = residuals_of(engine, tokens, constants, with_residuals=False)
     with np.errstate(all="ignore"):
-        likelihood = np.where(
-            np.isfinite(squares), engine.likelihood.of_squares(np, squares), -np.inf
-        )
         prior = np.asarray(engine.prior.log_prob(np, constants)).sum(axis=1)
-    total: np.ndarray = likelihood + np.where(np.isfinite(prior), prior, -np.inf)
+    total: np.ndarray = engine.law.perfect - misfits + np.where(np.isfinite(prior), prior, -np.inf)
     return total
 
 
-def noise_draws(engine: Engine, squares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The factor s of the noise given what the constants leave of the squares; ones if given."""
-    likelihood = engine.likelihood
-    if not isinstance(likelihood, InferredNoise):
-        return np.ones(len(squares))
-    shape = likelihood.shape + 0.5 * likelihood.count
-    rate = likelihood.rate + 0.5 * squares
-    found: np.ndarray = np.sqrt(rate / rng.gamma(shape, 1.0, len(squares)))
-    return found
+def noise_draws(
+    engine: Engine, tokens: np.ndarray, constants: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The factor s of the noise, one draw for each row of constants; ones where it is given. It is
+    NaN where the tree is undefined."""
+    if not engine.likelihood.is_inferred:
+        return np.ones(len(constants))
+    _, residuals = residuals_of(engine, tokens, constants)
+    drawn = np.full(len(constants), np.nan)
+    is_defined = np.isfinite(residuals).all(axis=1)
+    drawn[is_defined] = engine.likelihood.scale_draws(rng, residuals[is_defined])
+    return drawn
 
 
-def _without_constants(engine: Engine, tokens: np.ndarray, value: float, method: str) -> Weighed:
-    nothing = np.zeros((1, 0))
-    squares = squares_of(engine, tokens, nothing) if method == "exact" else np.full(1, np.inf)
+def _without_constants(value: float, method: str) -> Weighed:
     return Weighed(
         log_marginal=value,
         error=0.0,
         method=method,
         mode=np.zeros(0),
         curvature=np.zeros((0, 0)),
-        constants=nothing,
+        constants=np.zeros((1, 0)),
         log_weights=np.zeros(1),
         log_q=np.zeros(1),
-        squares=squares,
     )

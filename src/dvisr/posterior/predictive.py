@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtri
 
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
+from dvisr.noise import AbstractNoise
 
 _REACH = 10.0  # interquartile ranges beyond the quartiles at which a draw counts as exploded
 _MOST_VALUES = 20_000_000  # draws times rows that are held at once
@@ -23,16 +23,39 @@ _GOLDEN = 0.6180339887498949  # of its multiples, the fractions are spread evenl
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Equally likely draws from the posterior."""
+    """Equally likely draws from the posterior.
+
+    Parameters
+    ----------
+    expressions : tuple of Expression
+    tree : ndarray of shape (draws,)
+        Which of the expressions.
+    constants : ndarray of shape (draws, most constants)
+    noise_factor : ndarray of shape (draws,)
+        The factor s of the noise.
+    scale : float
+        What s is multiplied by, where all rows have one scale.
+    noise : AbstractNoise
+    """
 
     expressions: tuple[Expression, ...]
-    tree: np.ndarray  # (draws,): which of the expressions
-    constants: np.ndarray  # (draws, most constants)
-    noise: np.ndarray  # (draws,): the factor s of the noise
-    scale: float  # what s is multiplied by, where all rows have one scale
+    tree: np.ndarray
+    constants: np.ndarray
+    noise_factor: np.ndarray
+    scale: float
+    noise: AbstractNoise
 
     def __len__(self) -> int:
         return len(self.tree)
+
+    def chosen(self, places: np.ndarray) -> Draws:
+        """Some of the draws."""
+        return dataclasses.replace(
+            self,
+            tree=self.tree[places],
+            constants=self.constants[places],
+            noise_factor=self.noise_factor[places],
+        )
 
     def curves(self, X: np.ndarray) -> np.ndarray:
         """(draws, rows): each draw's values, NaN where it is undefined."""
@@ -42,10 +65,10 @@ class Draws:
             if len(rows) == 0:
                 continue
             own = self.constants[rows, : expression.num_constants]
-            found, defined = evaluate(expression, X, [column[:, None] for column in own.T])
+            computed, defined = evaluate(expression, X, [column[:, None] for column in own.T])
             shape = (len(rows), len(X))
             values[rows] = np.where(
-                np.broadcast_to(defined, shape), np.broadcast_to(found, shape), np.nan
+                np.broadcast_to(defined, shape), np.broadcast_to(computed, shape), np.nan
             )
         return values
 
@@ -54,12 +77,15 @@ class Draws:
         size = max(1, _MOST_VALUES // max(1, _NODES * len(self)))
         return [slice(start, start + size) for start in range(0, num_rows, size)]
 
-    def sigmas(self, bars: np.ndarray | None) -> np.ndarray:
-        """(draws, rows) or (draws, 1): the noise's standard deviation."""
+    def sigmas(self, curves: np.ndarray, bars: np.ndarray | None) -> np.ndarray:
+        """(draws, rows): the scale of the noise; error bars are in the units of y."""
         if bars is None:
-            return (self.noise * self.scale)[:, None]
-        found: np.ndarray = self.noise[:, None] * bars[None, :]
-        return found
+            return np.broadcast_to((self.noise_factor * self.scale)[:, None], curves.shape)
+        sigmas: np.ndarray = self.noise_factor[:, None] * bars[None, :]
+        if self.noise.link == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sigmas = sigmas / np.abs(curves)
+        return sigmas
 
 
 def moments(
@@ -69,32 +95,37 @@ def moments(
     share of draws that are undefined there.
 
     The mean is a mean, except that draws far outside the others count as lying at a bound: ten
-    interquartile ranges (or standard deviations of the noise, if those are larger) beyond the
-    quartiles. A tree of one per cent that explodes would otherwise be all that is left of it.
+    interquartile ranges (or scales of the noise, if those are larger) beyond the quartiles. A tree
+    of one per cent that explodes would otherwise be all that is left of it.
     """
     mean, std, undefined = np.empty(len(X)), np.empty(len(X)), np.empty(len(X))
     for part in draws.parts(len(X)):
         curves = draws.curves(X[part])
-        noise = _root_mean_square(draws.sigmas(None if bars is None else bars[part]))
-        clipped = bounded(curves, noise)
+        sigmas = draws.sigmas(curves, None if bars is None else bars[part])
+        with np.errstate(all="ignore"):
+            unit = np.abs(draws.noise.observed(curves, sigmas, 1.0) - curves)
+        clipped = bounded(curves, _root_mean_square(unit))
         undefined[part] = np.isnan(curves).mean(axis=0)
         present = ~np.isnan(clipped)
         count = np.maximum(present.sum(axis=0), 1)
         total = (np.where(present, clipped, 0.0) / count).sum(axis=0)
-        centred = np.where(present, clipped - total, 0.0)
-        spread = _root_mean_square(centred) * np.sqrt(len(centred) / count)
+        centred = np.where(present, clipped - total, np.nan)
+        noise = _root_mean_square(draws.noise.spread(clipped, sigmas))
         nothing = ~present.any(axis=0)
         mean[part] = np.where(nothing, np.nan, total)
-        std[part] = np.where(nothing, np.nan, np.hypot(spread, noise))
+        std[part] = np.where(nothing, np.nan, np.hypot(_root_mean_square(centred), noise))
     return mean, std, undefined
 
 
 def _root_mean_square(values: np.ndarray) -> np.ndarray:
-    """Of each column; in units of its largest, so that no square of it over- or underflows."""
-    largest = np.abs(values).max(axis=0)
-    unit = np.where(largest > 0.0, largest, 1.0)
-    found: np.ndarray = unit * np.sqrt(np.mean((values / unit) ** 2, axis=0))
-    return found
+    """Of each column, NaN left out; in units of its largest, so that no square of it over- or
+    underflows."""
+    sizes = np.where(np.isnan(values), 0.0, np.abs(values))
+    count = np.maximum((~np.isnan(values)).sum(axis=0), 1)
+    largest = sizes.max(axis=0)
+    unit = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    root: np.ndarray = unit * np.sqrt(((sizes / unit) ** 2).sum(axis=0) / count)
+    return root
 
 
 def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -103,8 +134,8 @@ def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
     low, high = np.nanquantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
     with np.errstate(over="ignore"):  # a bound beyond all numbers is none
         reach = _REACH * np.maximum(high - low, noise)
-        found: np.ndarray = np.clip(curves, low - reach, high + reach)
-    return found
+        clipped: np.ndarray = np.clip(curves, low - reach, high + reach)
+    return clipped
 
 
 def quantiles(
@@ -116,21 +147,21 @@ def quantiles(
     bars: np.ndarray | None = None,
 ) -> np.ndarray:
     """(rows, levels): of a new observation, or of the curve alone."""
-    found = np.empty((len(X), len(levels)))
+    values = np.empty((len(X), len(levels)))
     # Each draw's noise is one value out of each of some equally likely slices, the next draw's a
     # little further along: evenly spread over all draws, so that no row needs random numbers.
     along = np.clip((np.arange(len(draws)) * _GOLDEN + 0.5) % 1.0, 1e-9, 1.0 - 1e-9)
-    nodes = ndtri((np.arange(_NODES)[:, None] + along) / _NODES)
+    nodes = draws.noise.quantile((np.arange(_NODES)[:, None] + along) / _NODES)
     for part in draws.parts(len(X)):
         curves = draws.curves(X[part])
         if with_noise:
-            sigmas = draws.sigmas(None if bars is None else bars[part])
-            noisy = curves[None] + nodes[:, :, None] * sigmas[None]
+            sigmas = draws.sigmas(curves, None if bars is None else bars[part])
+            noisy = draws.noise.observed(curves[None], sigmas[None], nodes[:, :, None])
             curves = noisy.reshape(-1, curves.shape[1])
         empty = np.isnan(curves).all(axis=0)
         at = np.nanquantile(np.where(empty, 0.0, curves), list(levels), axis=0)
-        found[part] = np.where(empty, np.nan, at).T
-    return found
+        values[part] = np.where(empty, np.nan, at).T
+    return values
 
 
 def observations(
@@ -141,13 +172,8 @@ def observations(
     bars: np.ndarray | None = None,
 ) -> np.ndarray:
     """(rows, count): each column a whole data set drawn from the posterior predictive."""
-    chosen = rng.choice(len(draws), count, replace=count > len(draws))
-    some = dataclasses.replace(
-        draws,
-        tree=draws.tree[chosen],
-        constants=draws.constants[chosen],
-        noise=draws.noise[chosen],
-    )
+    some = draws.chosen(rng.choice(len(draws), count, replace=count > len(draws)))
     curves = some.curves(X)
-    drawn: np.ndarray = curves + some.sigmas(bars) * rng.standard_normal(curves.shape)
+    sigmas = some.sigmas(curves, bars)
+    drawn: np.ndarray = draws.noise.observed(curves, sigmas, draws.noise.draw(rng, curves.shape))
     return drawn.T

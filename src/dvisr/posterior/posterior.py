@@ -1,12 +1,10 @@
-"""`Posterior`: the answer of a fit, as tables and as draws."""
+"""`Posterior`: functions, trees and draws, as tables."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from dvisr.constraints import Grammar
@@ -95,22 +93,15 @@ def _constants(weighed: Weighed | None) -> dict[str, object]:
 
 
 def inclusion_of(grammar: Grammar, functions: Sequence[Function]) -> pd.Series:
-    """The probability that each variable appears, in the expression that speaks for a function: a
+    """The probability that each variable appears in the expression that is shown for a function: a
     tree that has b / b for the number 1 says nothing of b."""
     library = grammar.library
     total = sum(function.probability for function in functions)
-    found = {
+    shares = {
         library[token].column_name: sum(
             function.probability for function in functions if token in function.expression.tokens
         )
         / total
         for token in library.ids_of_kind(Kind.VARIABLE)
     }
-    return pd.Series(found, name="inclusion", dtype=float).clip(0.0, 1.0)
-
-
-def log_total(values: np.ndarray) -> float:
-    top = float(values.max()) if len(values) else -math.inf
-    if not math.isfinite(top):
-        return top
-    return top + math.log(float(np.exp(values - top).sum()))
+    return pd.Series(shares, name="inclusion", dtype=float).clip(0.0, 1.0)

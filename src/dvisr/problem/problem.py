@@ -1,0 +1,61 @@
+"""`Problem`: data, grammar and priors, as the oracle, fits, comparisons and experiments take it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from dvisr.constants import AbstractConstantPrior
+from dvisr.constraints import Grammar
+from dvisr.likelihood import Likelihood
+from dvisr.prior import TreePrior
+from dvisr.types import Dataset
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What a posterior is asked for.
+
+    Parameters
+    ----------
+    data : Dataset
+        Rows that were seen at least once; how often is in the likelihood's weights.
+    grammar : Grammar
+        The language and its constraints.
+    tree_prior : TreePrior
+    constant_prior : AbstractConstantPrior
+    likelihood : Likelihood
+        The noise model with the observations.
+    position : ndarray of shape (rows,), optional
+        The place of each row in the table that it came from; None: they are in its order.
+    """
+
+    data: Dataset
+    grammar: Grammar
+    tree_prior: TreePrior
+    constant_prior: AbstractConstantPrior
+    likelihood: Likelihood
+    position: np.ndarray | None = None
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.data.X
+
+    def is_same_as(self, other: Problem) -> bool:
+        """Whether the posterior is the same: then a search of one can go on for the other."""
+        one, two = self.likelihood, other.likelihood
+        return (
+            self.grammar.library == other.grammar.library
+            and self.grammar.max_tokens == other.grammar.max_tokens
+            and self.grammar.rules == other.grammar.rules
+            and self.constant_prior == other.constant_prior
+            and np.array_equal(self.tree_prior.log_size, other.tree_prior.log_size)
+            and np.array_equal(self.tree_prior.log_token, other.tree_prior.log_token)
+            and np.array_equal(self.X, other.X)
+            and (one.noise, one.prior, one.total) == (two.noise, two.prior, two.total)
+            and np.array_equal(one.y, two.y)
+            and np.array_equal(one.scale, two.scale)
+            and (one.weights is None) == (two.weights is None)
+            and (one.weights is None or np.array_equal(one.weights, two.weights))  # type: ignore[arg-type]
+        )
