@@ -15,8 +15,9 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.diagnostics import Estimate, best_kl_estimate, exact_kl
 from dvisr.divergence import sample_elbo_terms, tree_log_q
+from dvisr.enumeration import enumerate_trees
 from dvisr.evaluation import evaluate_batch
-from dvisr.exact import Problem, enumerate_trees, solve
+from dvisr.exact import Problem, solve
 from dvisr.experiments.paper import CONSTANT_PRIOR, LIKELIHOOD_STD, scaling, tabled
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood

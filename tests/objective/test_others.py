@@ -22,7 +22,8 @@ from dvisr import training
 from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
 from dvisr.constraints import Grammar
 from dvisr.divergence import tree_log_q
-from dvisr.exact import enumerate_trees, solve
+from dvisr.enumeration import enumerate_trees
+from dvisr.exact import solve
 from dvisr.library import Library
 from dvisr.objective import (
     PPO,

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 from dvisr.constraints import Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.expression import Expression, canonical_form
 from dvisr.library import Library
 from dvisr.prior import TreePrior, tree_prior

@@ -11,7 +11,6 @@ import numpy as np
 
 from dvisr.constants import AbstractConstantPrior, Normal
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact.enumeration import enumerate_trees
 from dvisr.exact.functions import Progress, TooManyFunctions
 from dvisr.exact.marginal import LogMarginal, TooManyConstants, log_marginal
 from dvisr.exact.posterior import ExactPosterior, solve
@@ -29,7 +28,6 @@ __all__ = [
     "Problem",
     "TooManyConstants",
     "TooManyFunctions",
-    "enumerate_trees",
     "exact_posterior",
     "log_marginal",
     "solve",

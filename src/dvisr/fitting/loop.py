@@ -15,7 +15,7 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size, count_trees
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.network import FIRST_RATE, Network
 from dvisr.fitting.problem import Problem
 from dvisr.search.exploring import Parents, temper
