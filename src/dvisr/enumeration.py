@@ -86,7 +86,7 @@ class _Lists:
         return parts
 
     def _within_maxima(self, trees: np.ndarray) -> np.ndarray:
-        """A tree has at least the counts of its subtrees, so a subtree beyond a maximum is dropped."""
+        """Counts only grow upwards, so a subtree beyond a maximum is in no legal tree."""
         inside = np.ones(len(trees), dtype=bool)
         for place, most in enumerate(self._budget.maximum):
             if place > 0:

@@ -36,10 +36,10 @@ from dvisr.objective import (
     grpo,
 )
 from dvisr.objective.risk import reward
+from dvisr.objective.visited import replayed
 from dvisr.optim import Adam, CosineDecay
 from dvisr.policy import AbstractPolicy, Filler, GRUPolicy, Observation, Outputs
 from dvisr.sampling import IndependentDraws, log_prob, sample
-from dvisr.search import replayed
 from tests import contracts
 from tests.objective.test_gradient import (
     NUM_SAMPLES,
