@@ -47,8 +47,8 @@ def functions_against_enumeration() -> dict[str, Any]:
     """The same evidence at size 16, by functions and tree by tree."""
     from dvisr import exact_posterior
     from dvisr.constraints import Grammar
+    from dvisr.enumeration import enumerate_trees
     from dvisr.evaluation import evaluate_batch
-    from dvisr.exact import enumerate_trees
     from dvisr.library import Library
     from dvisr.likelihood import make_likelihood
     from dvisr.prior import tree_prior

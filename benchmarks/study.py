@@ -16,7 +16,8 @@ from dvisr.constraints import Grammar
 from dvisr.diagnostics import Estimate, best_kl_estimate, exact_kl
 from dvisr.divergence import sample_elbo_terms, tree_log_q
 from dvisr.evaluation import evaluate_batch
-from dvisr.exact import enumerate_trees, solve
+from dvisr.enumeration import enumerate_trees
+from dvisr.exact import solve
 from dvisr.problem import Problem, make_problem
 from dvisr.types import Dataset
 from dvisr.experiments.paper import CONSTANT_PRIOR, LIKELIHOOD_STD, scaling, tabled

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from dvisr.constants import AbstractConstantHead
 from dvisr.constraints import Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.policy import AbstractPolicy
 from dvisr.sampling import IndependentDraws, log_prob, make_writer, sample
 

@@ -10,7 +10,7 @@ import scipy.stats
 from dvisr.constants import Normal
 from dvisr.constraints import Grammar, max_constants, min_tokens
 from dvisr.counting import count_by_size, count_trees
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.prior import tree_prior
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from tests.divergence.test_identity import WITHOUT, floor, host_log_joint
 from tests.problems import small
 

@@ -15,7 +15,7 @@ import pytest
 
 from dvisr import runs, training
 from dvisr.divergence import tree_log_q
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.experiments.paper import Experiment, tabled
 from dvisr.optim import ReduceOnPlateau
 from dvisr.recipes import GRUSpec, Recipe, find_recipe

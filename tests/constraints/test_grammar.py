@@ -22,7 +22,7 @@ from dvisr.constraints import (
     min_tokens,
 )
 from dvisr.counting import count_by_size, count_trees, weight_by_size
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from tests import reference, strategies
 

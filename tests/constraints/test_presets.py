@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dvisr.constraints import NAMED, SETS, Grammar, MaxDepth, max_constants
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.expression import Expression
 from dvisr.library import Library, new_operator
 

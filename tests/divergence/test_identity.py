@@ -15,8 +15,9 @@ import pytest
 from scipy import integrate
 
 from dvisr.divergence import integrate_trees, tree_log_q
+from dvisr.enumeration import enumerate_trees
 from dvisr.evaluation import evaluate
-from dvisr.exact import enumerate_trees, log_marginal
+from dvisr.exact import log_marginal
 from dvisr.expression import Expression
 from dvisr.sampling import log_prob
 from dvisr.target import UNDEFINED_ERRORS

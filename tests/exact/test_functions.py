@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dvisr import exact_posterior, new_operator
 from dvisr.constraints import Grammar, MaxDepth, Rule, max_repeats, min_tokens
 from dvisr.counting import count_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.evaluation import evaluate
-from dvisr.exact import ExactPosterior, TooManyFunctions, enumerate_trees
+from dvisr.exact import ExactPosterior, TooManyFunctions
 from dvisr.exact import functions as functions_module
 from dvisr.exact.grouping import fingerprints, group
 from dvisr.expression import Expression, parse

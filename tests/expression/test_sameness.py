@@ -128,7 +128,7 @@ def test_equal_forms_have_equal_values() -> None:
     compared to 1e-12 of the largest intermediate size, so rounding can't decide."""
     from dvisr.constraints import Grammar
     from dvisr.counting import count_trees
-    from dvisr.exact import enumerate_trees
+    from dvisr.enumeration import enumerate_trees
 
     library = Library.create(["+", "-", "*", "/", "sin", "neg", "square"], ["x", "y"])
     X = np.random.default_rng(3).uniform(0.4, 2.0, size=(5, 2))

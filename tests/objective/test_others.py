@@ -22,7 +22,8 @@ from dvisr import training
 from dvisr.constants import AbstractConstantHead, MixtureHead, NormalHead
 from dvisr.constraints import Grammar
 from dvisr.divergence import tree_log_q
-from dvisr.exact import enumerate_trees, solve
+from dvisr.enumeration import enumerate_trees
+from dvisr.exact import solve
 from dvisr.library import Library
 from dvisr.objective import (
     PPO,
@@ -35,10 +36,10 @@ from dvisr.objective import (
     grpo,
 )
 from dvisr.objective.risk import reward
+from dvisr.objective.visited import replayed
 from dvisr.optim import Adam, CosineDecay
 from dvisr.policy import AbstractPolicy, Filler, GRUPolicy, Observation, Outputs
 from dvisr.sampling import IndependentDraws, log_prob, sample
-from dvisr.search import replayed
 from tests import contracts
 from tests.objective.test_gradient import (
     NUM_SAMPLES,

@@ -15,7 +15,8 @@ import pytest
 from dvisr import training
 from dvisr.constants import MixtureHead
 from dvisr.divergence import sample_elbo_terms
-from dvisr.exact import enumerate_trees, log_marginal, solve
+from dvisr.enumeration import enumerate_trees
+from dvisr.exact import log_marginal, solve
 from dvisr.experiments.paper import tabled
 from dvisr.expression import Expression
 from dvisr.objective import AbstractObjective, LeaveOneOut, Refilled, Reinforce

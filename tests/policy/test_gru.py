@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.policy import GRUPolicy
 from dvisr.sampling import log_prob, make_writer

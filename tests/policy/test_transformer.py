@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dvisr.constraints import Constraints, Grammar, masking
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.policy import Observation, observe
 from dvisr.policy.transformer import TransformerPolicy

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dvisr.constraints import Constraints, Grammar, masking
 from dvisr.divergence import tree_log_q
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.policy import GRUPolicy, Observation, observe
 from dvisr.sampling import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.policy import AbstractPolicy, GRUPolicy
 from dvisr.prior import tree_prior

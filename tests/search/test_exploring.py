@@ -9,25 +9,25 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from dvisr.constraints import Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.prior import tree_prior
 from dvisr.search.exploring import Parents, agreement, temper
 from dvisr.search.forms import make_algebra
-from dvisr.search.ledger import Ledger
+from dvisr.search.visited import VisitedTrees
 
 GRAMMAR = Grammar(Library.create(["+", "*", "sin"], ["x", "y"]), 5)
 TREES = enumerate_trees(GRAMMAR)
 PRIOR = tree_prior("size-balanced", GRAMMAR)
 
 
-def made(undefined: float = 0.0) -> Ledger:
+def made(undefined: float = 0.0) -> VisitedTrees:
     """A form's weight follows from the tree that it was met by first."""
     rng = np.random.default_rng(0)
     weights = {tree.tobytes(): rng.normal(0.0, 3.0) for tree in TREES}
     lost = rng.uniform(size=len(TREES)) < undefined
     weights.update({tree.tobytes(): -np.inf for tree in TREES[lost]})
-    return Ledger(
+    return VisitedTrees(
         GRAMMAR.max_tokens,
         PRIOR,
         make_algebra(GRAMMAR.library, symmetric_constants=True),
@@ -74,53 +74,53 @@ def test_what_is_undefined_has_no_share() -> None:
 
 @pytest.mark.parametrize("island", [0, 1])
 def test_parents_are_of_their_island(island: int) -> None:
-    ledger = made(undefined=0.3)
-    ledger.visit(TREES[::3], 0)
-    ledger.visit(TREES[1::3], 1)
-    ledger.visit(TREES[2:100:3])
-    seen = (ledger.tree_islands >> island) & 1 > 0
-    own_forms = set(ledger.tree_form[seen].tolist())
-    form_of = dict(zip(map(bytes, ledger.trees), ledger.tree_form.tolist(), strict=True))
-    parents = Parents(ledger, island)
+    visited = made(undefined=0.3)
+    visited.visit(TREES[::3], islands=[0])
+    visited.visit(TREES[1::3], islands=[1])
+    visited.visit(TREES[2:100:3])
+    seen = visited.trees_of_island(island)
+    own_forms = set(visited.tree_form[seen].tolist())
+    form_of = dict(zip(map(bytes, visited.trees), visited.tree_form.tolist(), strict=True))
+    parents = Parents(visited, island)
     drawn = parents.draw(4000, np.random.default_rng(1))
     assert drawn.shape == (4000, GRAMMAR.max_tokens)
     found = {form_of[bytes(tree)] for tree in drawn}
     assert found <= own_forms
-    assert np.isfinite(ledger.form_log_joint[list(found)]).all()
+    assert np.isfinite(visited.form_log_joint[list(found)]).all()
     assert len(found) > 20
-    best = max(own_forms, key=lambda form: float(ledger.form_log_joint[form]))
+    best = max(own_forms, key=lambda form: float(visited.form_log_joint[form]))
     assert best in found
 
 
 @pytest.mark.parametrize("island", [0, 1])
 def test_the_ranking_has_all_of_an_island_by_promise(island: int) -> None:
-    ledger = made(undefined=0.3)
-    ledger.visit(TREES[::3], 0)
-    ledger.visit(TREES[1::3], 1)
-    seen = (ledger.tree_islands >> island) & 1 > 0
-    forms = [form for form in np.unique(ledger.tree_form[seen]) if defined(ledger, int(form))]
-    listed = [bytes(tree) for tree in Parents(ledger, island).ranking()]
+    visited = made(undefined=0.3)
+    visited.visit(TREES[::3], islands=[0])
+    visited.visit(TREES[1::3], islands=[1])
+    seen = visited.trees_of_island(island)
+    forms = [form for form in np.unique(visited.tree_form[seen]) if defined(visited, int(form))]
+    listed = [bytes(tree) for tree in Parents(visited, island).ranking()]
     assert len(set(listed)) == len(listed)
-    assert set(listed) == {bytes(ledger.form_tree[form]) for form in forms}
+    assert set(listed) == {bytes(visited.form_tree[form]) for form in forms}
     # The likeliest is first, and the best of each size is among the first twice as many as sizes.
-    likeliest = max(forms, key=lambda form: float(ledger.form_log_joint[form]))
-    assert listed[0] == bytes(ledger.form_tree[likeliest])
-    sizes = (ledger.form_tree >= 0).sum(axis=1)
+    likeliest = max(forms, key=lambda form: float(visited.form_log_joint[form]))
+    assert listed[0] == bytes(visited.form_tree[likeliest])
+    sizes = (visited.form_tree >= 0).sum(axis=1)
     own_sizes = {int(sizes[form]) for form in forms}
     for size in own_sizes:
         of_size = [form for form in forms if sizes[form] == size]
-        best = max(of_size, key=lambda form: float(ledger.form_log_marginal[form]))
-        assert bytes(ledger.form_tree[best]) in listed[: 2 * len(own_sizes)]
+        best = max(of_size, key=lambda form: float(visited.form_log_marginal[form]))
+        assert bytes(visited.form_tree[best]) in listed[: 2 * len(own_sizes)]
 
 
-def defined(ledger: Ledger, form: int) -> bool:
-    return bool(np.isfinite(ledger.form_log_joint[form]))
+def defined(visited: VisitedTrees, form: int) -> bool:
+    return bool(np.isfinite(visited.form_log_joint[form]))
 
 
 def test_with_heat_more_forms_are_drawn() -> None:
-    ledger = made()
-    ledger.visit(TREES)
-    parents = Parents(ledger, 0)
+    visited = made()
+    visited.visit(TREES)
+    parents = Parents(visited, 0)
 
     def number_drawn(heat: float) -> float:
         drawn = parents.draw(20_000, np.random.default_rng(0), heat)
@@ -131,47 +131,47 @@ def test_with_heat_more_forms_are_drawn() -> None:
 
 
 def test_an_island_that_saw_nothing_has_no_parents() -> None:
-    ledger = made()
-    ledger.visit(TREES[:20], 0)
-    nobody = Parents(ledger, 1)
+    visited = made()
+    visited.visit(TREES[:20], islands=[0])
+    nobody = Parents(visited, 1)
     assert nobody.draw(100, np.random.default_rng(0)).shape == (0, GRAMMAR.max_tokens)
     assert list(nobody.ranking()) == []
 
 
 def test_islands_that_saw_the_same_agree() -> None:
-    ledger = made()
-    ledger.visit(TREES, 0)
-    ledger.visit(TREES, 1)
-    assert agreement(ledger) == pytest.approx(1.0, abs=1e-12)
+    visited = made()
+    visited.visit(TREES, islands=[0])
+    visited.visit(TREES, islands=[1])
+    assert agreement(visited) == pytest.approx(1.0, abs=1e-12)
     both = made(undefined=0.5)
     both.visit(TREES)
     assert agreement(both) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_islands_that_share_no_form_do_not_agree() -> None:
-    ledger = made()
-    ledger.visit(TREES)
-    halves = ledger.tree_form % 2
+    visited = made()
+    visited.visit(TREES)
+    halves = visited.tree_form % 2
     parted = made()
-    parted.visit(ledger.trees[halves == 0], 0)
-    parted.visit(ledger.trees[halves == 1], 1)
+    parted.visit(visited.trees[halves == 0], islands=[0])
+    parted.visit(visited.trees[halves == 1], islands=[1])
     assert agreement(parted) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_agreement_is_the_probability_that_both_have() -> None:
     """One saw everything, the other a part: they share what the part weighs in the whole."""
-    ledger = made()
-    ledger.visit(TREES, 0)
-    part = np.flatnonzero(ledger.tree_form < ledger.num_forms // 2)
-    ledger.visit(ledger.trees[part], 1)
-    shares = softmax(ledger.tree_log_joint)
-    assert agreement(ledger) == pytest.approx(float(shares[part].sum()), abs=1e-12)
+    visited = made()
+    visited.visit(TREES, islands=[0])
+    part = np.flatnonzero(visited.tree_form < visited.num_forms // 2)
+    visited.visit(visited.trees[part], islands=[1])
+    shares = softmax(visited.tree_log_joint)
+    assert agreement(visited) == pytest.approx(float(shares[part].sum()), abs=1e-12)
 
 
 def test_without_a_defined_tree_there_is_no_agreement() -> None:
-    ledger = made(undefined=1.1)
-    ledger.visit(TREES)
-    assert agreement(ledger) == 0.0
+    visited = made(undefined=1.1)
+    visited.visit(TREES)
+    assert agreement(visited) == 0.0
     only_one = made()
-    only_one.visit(TREES, 0)
+    only_one.visit(TREES, islands=[0])
     assert agreement(only_one) == 0.0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_trees
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.expression import Expression, canonical_form, parse
 from dvisr.library import OPERATORS, Library, Token, new_operator
 from dvisr.search.forms import forms, make_algebra

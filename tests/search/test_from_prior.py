@@ -11,7 +11,7 @@ import scipy.stats
 from dvisr.constraints import Constraints, Grammar, max_tokens
 from dvisr.constraints.grammar import LARGEST_MAX_TOKENS
 from dvisr.counting import count_by_size
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.prior import TreePrior, tree_prior
 from dvisr.search.from_prior import PriorSampler

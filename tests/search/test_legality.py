@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dvisr.constraints import Constraints, Grammar, masking
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.search.legality import Legality
 from tests import strategies

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.expression import Expression, canonical_form, parse
 from dvisr.library import Library, new_operator
 from dvisr.prior import tree_prior

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dvisr.constraints import Constraints, Grammar
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.search import sweeping
 from dvisr.search.legality import Legality

@@ -1,174 +1,193 @@
-"""The visited set against a dictionary, and what is replayed against its shares."""
+"""The visited trees of a search against a dictionary of trees."""
 
 from __future__ import annotations
 
+import collections
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy.special import logsumexp
 
-from dvisr.search import Visited, replayed, visit
+from dvisr.constraints import Grammar
+from dvisr.enumeration import enumerate_trees
+from dvisr.expression import Expression, canonical_form
+from dvisr.library import Library
+from dvisr.prior import TreePrior, tree_prior
+from dvisr.search.forms import make_algebra
+from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 
-SIZE, LENGTH, BATCH = 5, 3, 4
-VISIT = jax.jit(visit)
-Tree = tuple[tuple[int, ...], tuple[float, ...]]
-
-
-def log_joint_of(tree: Tree) -> float:
-    """Some number that is the tree's own: no two of those below share one."""
-    tokens, constants = tree
-    return math.sin(17.0 * sum((t + 2) * 5**i for i, t in enumerate(tokens))) - sum(constants)
-
-
-def rows(visited: Visited) -> list[Tree]:
-    return [
-        (tuple(t), tuple(c))
-        for t, c in zip(
-            np.asarray(visited.tokens).tolist(), np.asarray(visited.constants).tolist(), strict=True
-        )
-    ]
+GRAMMAR = Grammar(Library.create(["+", "-", "*", "sin"], ["x", "y"], constants=True), 5, "default")
+TREES = enumerate_trees(GRAMMAR)
+PRIORS = {
+    "size-balanced": tree_prior("size-balanced", GRAMMAR),
+    "weights": tree_prior({"sin": 0.1, "x": 3.0, "-": 0.4}, GRAMMAR),
+}
 
 
-TOKENS = st.tuples(*[st.integers(-1, 2)] * LENGTH)
-CONSTANTS = st.sampled_from([(0.0, 0.0, 0.0), (0.0, 0.5, 0.0), (0.0, -1.25, 0.0)])
-BATCHES = st.lists(
-    st.lists(st.tuples(TOKENS, CONSTANTS), min_size=BATCH, max_size=BATCH), min_size=1, max_size=6
-)
+def text_of(tree: np.ndarray) -> str:
+    expression = Expression(GRAMMAR.library, tuple(int(token) for token in tree if token >= 0))
+    return canonical_form(expression)
 
 
-@settings(max_examples=60)
-@given(batches=BATCHES)
-def test_the_best_are_kept_each_once(batches: list[list[Tree]]) -> None:
-    visited = Visited.empty(SIZE, LENGTH, jnp.float64)
-    seen: dict[Tree, float] = {}
-    for batch in batches:
-        values = [log_joint_of(tree) for tree in batch]
-        seen.update(zip(batch, values, strict=True))
-        visited = VISIT(
-            visited,
-            jnp.asarray([tokens for tokens, _ in batch], jnp.int32),
-            jnp.asarray([constants for _, constants in batch]),
-            jnp.asarray(values),
-        )
-        best = sorted(seen, key=lambda tree: -seen[tree])[:SIZE]
-        found = np.asarray(visited.log_joint)
-        is_kept = np.isfinite(found)
-        assert is_kept.sum() == len(best)
-        assert (found[~is_kept] == -np.inf).all()
-        kept = [row for row, keep in zip(rows(visited), is_kept, strict=True) if keep]
-        assert kept == best  # best first, and with the values of their constants
-        assert found[is_kept].tolist() == [seen[tree] for tree in best]
-        weights = np.exp(np.array([seen[tree] for tree in best]))
-        shares = np.exp(np.asarray(visited.log_posterior))
-        assert abs(shares.sum() - 1.0) < 1e-12
-        np.testing.assert_allclose(shares[is_kept], weights / weights.sum(), rtol=1e-12)
-        assert (shares[~is_kept] == 0.0).all()
+TEXTS = {tree.tobytes(): text_of(tree) for tree in TREES}
 
 
-def test_an_empty_place_never_hides_a_tree() -> None:
-    """The padding of an empty place is a row like others: drawn as a tree, it must count."""
-    visited = Visited.empty(2, LENGTH, jnp.float64)
-    tokens = jnp.full((1, LENGTH), -1, dtype=jnp.int32)
-    visited = VISIT(visited, tokens, jnp.zeros((1, LENGTH)), jnp.asarray([-3.0]))
-    assert visited.log_joint.tolist() == [-3.0, -np.inf]
+def weight_of(text: str) -> float:
+    """Any number that a form determines; a tenth of the forms are undefined."""
+    number = sum((place + 1) * ord(letter) for place, letter in enumerate(text))
+    return -math.inf if number % 10 == 0 else -(number % 97) / 7.0
 
 
-def test_the_sign_of_zero_makes_no_second_tree() -> None:
-    visited = Visited.empty(3, 2, jnp.float64)
-    tokens = jnp.asarray([[1, 0], [1, 0]], dtype=jnp.int32)
-    constants = jnp.asarray([[0.0, 0.0], [-0.0, 0.0]])
-    visited = VISIT(visited, tokens, constants, jnp.asarray([-1.0, -1.0]))
-    assert np.isfinite(visited.log_joint).sum() == 1
+class Fits:
+    """Counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: collections.Counter[str] = collections.Counter()
+
+    def __call__(self, trees: np.ndarray) -> np.ndarray:
+        assert len(trees)
+        texts = [TEXTS[tree.tobytes()] for tree in trees]
+        self.asked.update(texts)
+        return np.array([weight_of(text) for text in texts])
 
 
-def test_many_trees_are_told_apart() -> None:
-    """All sequences of six out of seven tokens, and as many trees that differ in one constant: 64
-    bits of hash let a pair of them meet with a probability of 2e-9, and 32 bits would surely."""
-    tokens = np.stack([axis.ravel() for axis in np.indices((7,) * 6)], axis=1) - 1
-    values = np.random.default_rng(0).normal(size=len(tokens)).astype(np.float32)
-    values = np.unique(values).astype(np.float64)
-    constants = np.zeros((len(tokens) + len(values), 6))
-    constants[len(tokens) :, 3] = values
-    tokens = np.concatenate([tokens, np.repeat(tokens[-1:], len(values), axis=0)])
-    assert len(tokens) > 200_000
-    visited = VISIT(
-        Visited.empty(len(tokens), 6, jnp.float64),
-        jnp.asarray(tokens, jnp.int32),
-        jnp.asarray(constants),
-        jnp.linspace(-1.0, 0.0, len(tokens)),
-    )
-    assert np.isfinite(visited.log_joint).all()
+def made(prior: TreePrior = PRIORS["size-balanced"]) -> tuple[VisitedTrees, Fits]:
+    fits = Fits()
+    algebra = make_algebra(GRAMMAR.library, symmetric_constants=True)
+    return VisitedTrees(GRAMMAR.max_tokens, prior, algebra, fits), fits
 
 
-def with_log_joints(values: list[float], dtype: type = jnp.float64) -> Visited:
-    """A set that holds such trees, and three empty places."""
-    visited = Visited.empty(len(values) + 3, 2, dtype)
-    tokens = jnp.stack([jnp.arange(len(values), dtype=jnp.int32)] * 2, axis=1)
-    constants = jnp.zeros(tokens.shape, dtype=dtype)
-    found: Visited = VISIT(visited, tokens, constants, jnp.asarray(values, dtype=dtype))
-    return found
+def check(visited: VisitedTrees, prior: TreePrior) -> None:
+    """That every column says what its trees say."""
+    trees = visited.trees
+    assert len({tree.tobytes() for tree in trees}) == len(trees)
+    texts = [TEXTS[tree.tobytes()] for tree in trees]
+    text_of_form: dict[int, str] = {}
+    for text, form in zip(texts, visited.tree_form.tolist(), strict=True):
+        assert text_of_form.setdefault(form, text) == text
+    assert sorted(text_of_form) == list(range(visited.num_forms))
+    assert len(set(text_of_form.values())) == visited.num_forms
+    log_prior = np.asarray(prior.log_prob(np, trees.astype(np.int64)))
+    marginals = np.array([weight_of(text) for text in texts])
+    np.testing.assert_array_equal(visited.tree_log_prior, log_prior)
+    np.testing.assert_array_equal(visited.tree_log_joint, log_prior + marginals)
+    for form, text in text_of_form.items():
+        own = [place for place, other in enumerate(texts) if other == text]
+        assert visited.form_log_marginal[form] == weight_of(text)
+        total = logsumexp(visited.tree_log_joint[own])
+        assert visited.form_log_joint[form] == pytest.approx(total, abs=1e-12)
+        best = visited.form_tree[form]
+        assert TEXTS[best.tobytes()] == text
+        place = [tree.tobytes() for tree in trees].index(best.tobytes())
+        assert log_prior[place] == log_prior[own].max()
+    assert visited.contains(trees).all()
 
 
-NUM_REPLAYED = 40
-REPLAY = jax.jit(
-    lambda visited, key, temperature: replayed(
-        visited, NUM_REPLAYED, key=key, temperature=temperature
-    )
-)
-STARTS = jax.jit(jax.vmap(lambda key: jax.random.uniform(key, dtype=jnp.float32)))
+@pytest.mark.parametrize("name", PRIORS)
+def test_every_column_agrees_with_the_trees(name: str) -> None:
+    visited, fits = made(PRIORS[name])
+    rng = np.random.default_rng(0)
+    seen: set[bytes] = set()
+    for size in (1, 7, 0, 200, 1500):
+        chosen = rng.choice(len(TREES), size)  # with repeats
+        numbers = visited.visit(TREES[chosen], [int(size) % NUM_ISLANDS])
+        seen |= {tree.tobytes() for tree in TREES[chosen]}
+        np.testing.assert_array_equal(visited.trees[numbers], TREES[chosen])
+        assert {tree.tobytes() for tree in visited.trees} == seen
+    check(visited, PRIORS[name])
+    assert visited.num_visits == 1708
+    assert set(fits.asked.values()) == {1}
+    assert sum(fits.asked.values()) == visited.num_forms
+    undefined = [text for text in fits.asked if weight_of(text) == -math.inf]
+    assert visited.num_undefined == len(undefined) > 0
 
 
-@settings(max_examples=60)
-@given(
-    values=st.lists(st.floats(-30.0, 5.0), min_size=6, max_size=6, unique=True),
-    temperature=st.sampled_from([0.5, 1.0, 2.0]),
-    seed=st.integers(0, 2**16),
-)
-def test_replayed_as_often_as_the_shares_say(
-    values: list[float], temperature: float, seed: int
-) -> None:
-    """Systematic sampling: N p times, rounded up or down, and an empty place never."""
-    visited = with_log_joints(values)
-    found = np.asarray(REPLAY(visited, jax.random.key(seed), temperature))
-    counts = np.bincount(found, minlength=len(values) + 3)
-    weights = np.exp(np.sort(np.array(values))[::-1] / temperature)
-    expected = NUM_REPLAYED * weights / weights.sum()
-    assert counts[len(values) :].sum() == 0
-    assert counts.sum() == NUM_REPLAYED
-    assert (counts[: len(values)] >= np.floor(expected - 1e-9)).all()
-    assert (counts[: len(values)] <= np.ceil(expected + 1e-9)).all()
+def test_a_form_is_fitted_once_however_often_it_is_met() -> None:
+    visited, fits = made()
+    first = visited.visit(TREES)
+    assert set(fits.asked.values()) == {1}
+    assert len(fits.asked) == len(set(TEXTS.values())) < len(TREES)
+    before = visited.form_log_joint.copy()
+    second = visited.visit(TREES)
+    np.testing.assert_array_equal(first, second)
+    assert set(fits.asked.values()) == {1}
+    np.testing.assert_array_equal(visited.form_log_joint, before)
+    assert len(visited.trees) == len(TREES)
+    twice = visited.visit(np.concatenate([TREES[:3], TREES[:3]]))
+    np.testing.assert_array_equal(twice[:3], twice[3:])
 
 
-def test_what_is_replayed_has_the_shares_on_average() -> None:
-    """Rounding up or down is itself without bias: |z| < 4 for each of the trees."""
-    values, num = [0.0, -0.3, -1.0, -2.5, -4.0], 4000
-    visited = with_log_joints(values)
-    keys = jax.random.split(jax.random.key(1), num)
-    found = np.asarray(jax.jit(jax.vmap(lambda k: REPLAY(visited, k, 1.0)))(keys))
-    shares = np.stack([(found == place).mean(axis=1) for place in range(len(values))], axis=1)
-    expected = np.exp(values) / np.exp(values).sum()
-    errors = shares.std(axis=0, ddof=1) / math.sqrt(num)
-    assert np.abs((shares.mean(axis=0) - expected) / errors).max() < 4.0
-    hotter = np.exp(np.array(values) / 1.05) / np.exp(np.array(values) / 1.05).sum()
-    assert np.abs((shares.mean(axis=0) - hotter) / errors).max() > 6.0  # it would be seen
+def test_contains_knows_what_was_visited() -> None:
+    visited, _ = made()
+    assert not visited.contains(TREES).any()
+    visited.visit(TREES[::3])
+    assert visited.contains(TREES).tolist() == [row % 3 == 0 for row in range(len(TREES))]
+    assert visited.contains(TREES[:0]).shape == (0,)
 
 
-def test_no_empty_place_is_replayed_in_single_precision() -> None:
-    """The last point is (N - 1 + u) / N, and rounds to 1 for a u close to 1. Take of many keys the
-    one with the largest u."""
-    keys = jax.random.split(jax.random.key(0), 100_000)
-    visited = with_log_joints([0.0, -1.0, -2.0], jnp.float32)
-    starts = np.asarray(STARTS(keys))
-    last = keys[int(np.argmax(starts))]
-    assert (np.float32(1999.0) + starts.max()) / np.float32(2000.0) == 1.0
-    found = np.asarray(jax.jit(lambda v: replayed(v, 2000, key=last))(visited))
-    assert np.isfinite(np.asarray(visited.log_joint)[found]).all()
+def test_each_island_leaves_its_mark() -> None:
+    visited, _ = made()
+    visited.visit(TREES[:10], islands=[0])
+    visited.visit(TREES[5:15], islands=[1])
+    visited.visit(TREES[14:16])
+    visited.visit(TREES[:1], islands=[0])
+    visited.visit(TREES[9:18], islands=())
+    assert len(visited.trees) == 18
+    assert np.flatnonzero(visited.trees_of_island(0)).tolist() == [*range(10), 14, 15]
+    assert np.flatnonzero(visited.trees_of_island(1)).tolist() == [*range(5, 16)]
+    for island in ALL_ISLANDS:
+        forms = set(visited.tree_form[visited.trees_of_island(island)].tolist())
+        assert set(np.flatnonzero(visited.forms_of_island(island)).tolist()) == forms
 
 
-def test_an_impossible_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 tree, not 0"):
-        Visited.empty(0, 3, jnp.float64)
+def test_what_a_form_weighs_can_be_corrected() -> None:
+    visited, _ = made()
+    visited.visit(TREES)
+    form = int(np.argmax(visited.form_log_joint))
+    before = visited.form_log_joint.copy()
+    own = np.flatnonzero(visited.tree_form == form)
+    trees_before = visited.tree_log_joint.copy()
+    visited.set_log_marginal(form, float(visited.form_log_marginal[form]) + 2.0)
+    shift = np.zeros(len(before))
+    shift[form] = 2.0
+    np.testing.assert_allclose(visited.form_log_joint, before + shift, atol=1e-12)
+    np.testing.assert_allclose(visited.tree_log_joint[own], trees_before[own] + 2.0, atol=1e-12)
+
+
+def islands_by_tree(visited: VisitedTrees) -> dict[bytes, tuple[bool, ...]]:
+    columns = [visited.trees_of_island(island).tolist() for island in ALL_ISLANDS]
+    return dict(zip(map(bytes, visited.trees), zip(*columns, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("most", [1, 2, 50, 101])
+def test_dropping_keeps_the_likeliest_and_all_stays_true(name: str, most: int) -> None:
+    prior = PRIORS[name]
+    visited, fits = made(prior)
+    visited.visit(TREES[::2], islands=[0])
+    visited.visit(TREES[1::3], islands=[1])
+    assert visited.num_forms > most
+    order = np.sort(visited.form_log_joint)[::-1]
+    before = islands_by_tree(visited)
+    visited.drop_least_likely(most)
+    kept = max(1, most // 2)
+    assert visited.num_forms == kept
+    np.testing.assert_array_equal(np.sort(visited.form_log_joint)[::-1], order[:kept])
+    check(visited, prior)
+    assert islands_by_tree(visited).items() <= before.items()
+    # What was let go is visited anew, and fitted again; what stayed is not.
+    stayed = {TEXTS[tree.tobytes()] for tree in visited.trees}
+    visited.visit(TREES)
+    check(visited, prior)
+    assert len(visited.trees) == len(TREES)
+    assert {fits.asked[text] for text in stayed} == {1}
+
+
+def test_nothing_is_dropped_while_there_is_room() -> None:
+    visited, _ = made()
+    visited.visit(TREES)
+    before = visited.form_log_joint.copy()
+    visited.drop_least_likely(visited.num_forms)
+    np.testing.assert_array_equal(visited.form_log_joint, before)
+    check(visited, PRIORS["size-balanced"])

@@ -11,7 +11,6 @@ from dvisr.exact.functions import Progress, TooManyFunctions
 from dvisr.exact.marginal import LogMarginal, TooManyConstants, log_marginal
 from dvisr.exact.posterior import ExactPosterior, solve
 from dvisr.exact.ranking import CannotPromise
-from dvisr.exact.enumeration import enumerate_trees
 from dvisr.library import Token
 from dvisr.prior import TreePrior
 from dvisr.problem import make_problem, unknown_parameter
@@ -23,7 +22,6 @@ __all__ = [
     "LogMarginal",
     "TooManyConstants",
     "TooManyFunctions",
-    "enumerate_trees",
     "exact_posterior",
     "log_marginal",
     "solve",

@@ -9,8 +9,8 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size, count_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.exact.best_fit import log_best_fit
-from dvisr.exact.enumeration import enumerate_trees
 from dvisr.exact.functions import Progress
 from dvisr.exact.marginal import TOLERANCE, LogMarginal, check_dimensions, log_marginal
 from dvisr.exact.ranking import (

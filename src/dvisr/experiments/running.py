@@ -24,7 +24,8 @@ from dvisr.divergence import (
     tree_log_q,
 )
 from dvisr.evaluation import evaluate_batch
-from dvisr.exact import ExactPosterior, enumerate_trees, log_marginal, solve
+from dvisr.enumeration import enumerate_trees
+from dvisr.exact import ExactPosterior, log_marginal, solve
 from dvisr.experiments.paper import Experiment
 from dvisr.experiments.results import Result, Row
 from dvisr.expression import Expression

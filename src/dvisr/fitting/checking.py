@@ -20,7 +20,6 @@ from dvisr.fitting.loop import Search
 from dvisr.posterior.answer import Posterior, log_total
 from dvisr.posterior.predictive import moments
 from dvisr.search.exploring import agreement
-from dvisr.search.ledger import NOBODY
 
 FRESH = 1500
 LESSONS = 250
@@ -60,7 +59,7 @@ def fresh_draws(search: Search, deadline: float | None = None) -> dict[str, Any]
     before = log_total(ledger.form_log_joint)
     unseen = ~ledger.contains(trees)
     num_forms = ledger.num_forms
-    numbers = ledger.visit(trees, NOBODY)
+    numbers = ledger.visit(trees, islands=())
     log_joint = ledger.tree_log_joint[numbers]
     found = importance_weights(log_joint - log_q)
     floored = np.maximum(log_joint, search.floor + ledger.tree_log_prior[numbers])

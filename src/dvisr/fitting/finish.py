@@ -16,7 +16,7 @@ from dvisr.fitting.loop import Search
 from dvisr.marginal import Engine, Weighed, noise_draws, weigh
 from dvisr.posterior.answer import Function, Posterior, Tree, inclusion_of, log_total
 from dvisr.posterior.predictive import Draws
-from dvisr.search.ledger import NOBODY, Ledger
+from dvisr.search.visited import VisitedTrees
 
 NUM_DRAWS = 2000
 WEIGHED_ABOVE = 0.01  # of the posterior: every such form is weighed to a known error
@@ -44,7 +44,7 @@ class Finish:
         self._shown: dict[int, np.ndarray] = {}  # the tree that was weighed and is printed
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> VisitedTrees:
         return self.search.ledger
 
     def expression(self, tree: np.ndarray) -> Expression:
@@ -99,7 +99,7 @@ class Finish:
                     if other.tobytes() not in found:
                         found[other.tobytes()] = other
                         border.append(other)
-            self.ledger.visit(np.array(list(found.values())), NOBODY)
+            self.ledger.visit(np.array(list(found.values())), islands=())
 
     def posterior(self, deadline: float | None = None) -> Posterior:
         for _ in range(20):  # weighing the rest may bring others to the front

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size, count_trees
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.network import FIRST_RATE, Network
 from dvisr.fitting.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
-from dvisr.search.ledger import ISLANDS, NOBODY, Ledger
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
+from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.target import UNDEFINED_ERRORS
 
 NUM_STEPS = 20
@@ -77,7 +77,7 @@ class Search:
         algebra = make_algebra(
             grammar.library, symmetric_constants=problem.constant_prior.is_symmetric
         )
-        self.ledger = Ledger(
+        self.ledger = VisitedTrees(
             grammar.max_tokens,
             problem.tree_prior,
             algebra,
@@ -95,9 +95,9 @@ class Search:
         self.neighbours = Neighbours(grammar)
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self._sweep = Sweep(grammar)
-        self._swept: list[set[bytes]] = [set() for _ in range(ISLANDS)]
-        self._refined: list[set[bytes]] = [set() for _ in range(ISLANDS)]
-        self._heat = [1.0] * ISLANDS
+        self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
+        self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
+        self._heat = [1.0] * NUM_ISLANDS
         self.complete_size = _complete_size(grammar)
         self.network: Network | None = None
         self.floor = _floor(problem)
@@ -173,32 +173,32 @@ class Search:
 
     def _start(self) -> None:
         """All the smallest trees, and draws from the prior."""
-        if not self._visit(_small_trees(self.problem.grammar, self.complete_size), None):
+        if not self._visit(_small_trees(self.problem.grammar, self.complete_size)):
             self.complete_size = 0
-        for island in range(ISLANDS):
-            self._visit(self.sampler.draw(2 * self.num_samples, self.rng), island)
+        for island in ALL_ISLANDS:
+            self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
-    def _visit(self, trees: np.ndarray, island: int | None) -> bool:
+    def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
         size = max(16, _POINTS_AT_ONCE // len(self.problem.data.y))
         for start in range(0, len(trees), size):
             if self._is_late() and len(self.ledger.trees) > 0:
                 return False
-            self.ledger.visit(trees[start : start + size], island)
+            self.ledger.visit(trees[start : start + size], islands)
         return True
 
     def _step(self, network: Network, done: float) -> float:
-        for island in range(ISLANDS):
+        for island in ALL_ISLANDS:
             self._explore(island)
         trees, log_q = network.draw()
-        numbers = self.ledger.visit(trees, NOBODY)  # the network learns from both islands
+        numbers = self.ledger.visit(trees, islands=())  # the network learns from both islands
         joint = np.maximum(self.ledger.tree_log_joint[numbers], self.floor + self._prior(numbers))
         terms = joint - log_q
         others = (terms.sum() - terms) / max(1, len(terms) - 1)
         advantages = np.clip(terms - others, -_CLIP, _CLIP)
         rate = FIRST_RATE * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
         network.learn(trees, advantages, self.replayed(network, done), max(rate, 1e-4))
-        self.ledger.forget()
+        self.ledger.drop_least_likely()
         return float(terms.mean())
 
     def _prior(self, numbers: np.ndarray) -> np.ndarray:
@@ -218,7 +218,7 @@ class Search:
             proposed = proposed[proposed[:, 0] >= 0]
             self._warm(island, proposed)
             found = np.concatenate([from_prior, proposed])
-        self._visit(found, island)
+        self._visit(found, [island])
         self._go_through(parents, self._swept[island], _SWEPT, self._sweep.changes, island)
         self._go_through(parents, self._refined[island], _REFINED, self._sweep.refinements, island)
 
@@ -239,7 +239,7 @@ class Search:
             done.add(key)
             found = changes(tree, self.rng)
             if len(found):
-                self._visit(found, island)
+                self._visit(found, [island])
                 room -= 1
             if room == 0:
                 return

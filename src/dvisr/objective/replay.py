@@ -17,9 +17,9 @@ from dvisr.objective.base import (
     weigh,
 )
 from dvisr.objective.baselines import LeaveOneOut
+from dvisr.objective.visited import Visited, replayed, visit
 from dvisr.policy import AbstractPolicy
 from dvisr.sampling import AbstractDraws, IndependentDraws, Writer, log_prob
-from dvisr.search import Visited, replayed, visit
 from dvisr.target import Target
 
 

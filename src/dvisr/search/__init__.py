@@ -1,5 +1,1 @@
-"""What was visited: the best trees so far, each once, and draws from them."""
-
-from dvisr.search.visited import Visited, replayed, visit
-
-__all__ = ["Visited", "replayed", "visit"]
+"""The search for likely trees, on the host: which were visited, and which to visit next."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dvisr.search.ledger import ISLANDS, Ledger
+from dvisr.search.visited import ALL_ISLANDS, VisitedTrees
 
 EFFECTIVE = (5.0, 20.0, 80.0, 300.0)  # forms that share the weight, by level
 _FOREMOST = 3000  # forms that are looked at
@@ -46,23 +46,20 @@ def temper(log_joint: np.ndarray, effective: float) -> np.ndarray:
 class Parents:
     """Draws parents for one island from what that island has seen."""
 
-    def __init__(self, ledger: Ledger, island: int) -> None:
-        seen = (ledger.tree_islands >> island) & 1 > 0
-        of_island = np.zeros(ledger.num_forms, dtype=bool)
-        of_island[ledger.tree_form[seen]] = True
-        joint = np.where(of_island, ledger.form_log_joint, -np.inf)
+    def __init__(self, visited: VisitedTrees, island: int) -> None:
+        joint = np.where(visited.forms_of_island(island), visited.form_log_joint, -np.inf)
         count = min(_FOREMOST, len(joint))
         foremost = np.argpartition(-joint, count - 1)[:count]
         foremost = foremost[np.isfinite(joint[foremost])]
-        self.trees = ledger.form_tree[foremost]
+        self.trees = visited.form_tree[foremost]
         self._log_joint = joint[foremost]
-        self._of_size = self._best_by_size(ledger, foremost)
+        self._of_size = self._best_by_size(visited, foremost)
 
-    def _best_by_size(self, ledger: Ledger, foremost: np.ndarray) -> list[np.ndarray]:
+    def _best_by_size(self, visited: VisitedTrees, foremost: np.ndarray) -> list[np.ndarray]:
         """Places of the best of each size, judged by the likelihood: the prior is the same for all
         of a size, or nearly."""
         sizes = (self.trees >= 0).sum(axis=1)
-        fit = ledger.form_log_marginal[foremost]
+        fit = visited.form_log_marginal[foremost]
         found = []
         for size in np.unique(sizes):
             own = np.flatnonzero(sizes == size)
@@ -97,15 +94,13 @@ class Parents:
                     yield self.trees[place]
 
 
-def agreement(ledger: Ledger) -> float:
+def agreement(visited: VisitedTrees) -> float:
     """How far the islands agree: 1 less the total variation between their posteriors, each over
     the forms that the island came across by itself. What one has missed and the other has not
     shows here."""
     shares = []
-    for island in range(ISLANDS):
-        known = np.zeros(ledger.num_forms, dtype=bool)
-        known[ledger.tree_form[(ledger.tree_islands >> island) & 1 > 0]] = True
-        joint = np.where(known, ledger.form_log_joint, -np.inf)
+    for island in ALL_ISLANDS:
+        joint = np.where(visited.forms_of_island(island), visited.form_log_joint, -np.inf)
         if not np.isfinite(joint.max(initial=-np.inf)):
             return 0.0
         own = np.exp(joint - joint.max())

@@ -11,7 +11,7 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_trees
-from dvisr.exact import enumerate_trees
+from dvisr.enumeration import enumerate_trees
 from dvisr.search.legality import Legality
 
 SMALL = 3  # tokens

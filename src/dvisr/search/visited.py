@@ -1,92 +1,256 @@
-"""The visited set: the trees of highest log joint that were ever drawn, each kept once.
+"""The visited trees of a search, their canonical forms, and the log joint of each.
 
-It has a fixed size and lives inside the compiled loop. Trees are told apart by two hashes of 32
-bits, so that a merge is one sort; should two different trees have the same two, one of them is
-missing from the set.
+Trees of one canonical form have the same log p(y | tree), so it is worked out once a form. The
+posterior over the visited trees is computed from these numbers, not sampled: how a tree came to be
+visited does not matter to it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-_MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)
+from dvisr.prior import TreePrior
+from dvisr.search.forms import Algebra, forms
+
+MAX_FORMS = 400_000
+_KEPT = 0.5  # the share of `max_forms` that is kept when there are more
+# Islands are independent searches: each goes on from the trees that it has come across itself.
+NUM_ISLANDS = 2
+ALL_ISLANDS = tuple(range(NUM_ISLANDS))
+
+# From trees (n, length) to log p(y | tree) (n,).
+Fit = Callable[[np.ndarray], np.ndarray]
 
 
-class Visited(eqx.Module):
-    """The best first; empty places, last, have a log joint of -inf."""
+class _Column:
+    """An array whose rows can be added to, at amortised constant cost a row."""
 
-    tokens: Int[Array, "size length"]
-    constants: Float[Array, "size length"]
-    log_joint: Float[Array, " size"]
+    def __init__(self, dtype: type, width: int | None = None) -> None:
+        shape = (1024,) if width is None else (1024, width)
+        self._room: np.ndarray = np.zeros(shape, dtype=dtype)
+        self._used = 0
 
-    @classmethod
-    def empty(cls, size: int, length: int, dtype: Any) -> Visited:
-        if size < 1:
-            raise ValueError(f"the visited set must hold at least 1 tree, not {size}")
-        return cls(
-            tokens=jnp.full((size, length), -1, dtype=jnp.int32),
-            constants=jnp.zeros((size, length), dtype=dtype),
-            log_joint=jnp.full((size,), -jnp.inf, dtype=dtype),
-        )
+    def extend(self, rows: np.ndarray) -> None:
+        needed = self._used + len(rows)
+        if needed > len(self._room):
+            grown = np.zeros((2 * needed, *self._room.shape[1:]), dtype=self._room.dtype)
+            grown[: self._used] = self.rows
+            self._room = grown
+        self._room[self._used : needed] = rows
+        self._used = needed
 
     @property
-    def log_posterior(self) -> Float[Array, " size"]:
-        """Over the visited set alone; of trees without constants, since those of trees with them
-        are densities."""
-        return jax.nn.log_softmax(self.log_joint)
+    def rows(self) -> np.ndarray:
+        return self._room[: self._used]
+
+    def keep(self, chosen: np.ndarray) -> None:
+        kept = self.rows[chosen].copy()
+        self._room[: len(kept)] = kept
+        self._used = len(kept)
 
 
-def visit(
-    visited: Visited,
-    tokens: Int[Array, "samples length"],
-    constants: Float[Array, "samples length"],
-    log_joint: Float[Array, " samples"],
-) -> Visited:
-    """The best of both, each once."""
-    size = visited.log_joint.shape[0]
-    tokens = jnp.concatenate([visited.tokens, tokens])
-    constants = jnp.concatenate([visited.constants, constants])
-    log_joint = jnp.concatenate([visited.log_joint, log_joint])
-    first, second = (_hash(tokens, constants, number) for number in range(2))
-    # Lexicographic: by the hashes, and of equal trees the kept one first (an empty place last).
-    order = jnp.lexsort((-log_joint, second, first))
-    first, second, log_joint = first[order], second[order], log_joint[order]
-    is_repeat = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
-    is_repeat = jnp.concatenate([jnp.zeros((1,), dtype=bool), is_repeat])
-    kept, places = jax.lax.top_k(jnp.where(is_repeat, -jnp.inf, log_joint), size)
-    rows = order[places]
-    return Visited(tokens[rows], constants[rows], kept)
+class VisitedTrees:
+    """Every visited tree once, and every canonical form among them once.
+
+    Trees and forms are numbered from 0 in the order in which they were first visited. An attribute
+    `tree_*` has a row for each tree, `form_*` for each form.
+
+    Parameters
+    ----------
+    length : int
+        The length of a row of tokens, padding included.
+    prior : TreePrior
+        The prior over trees.
+    algebra : Algebra
+        Decides which trees have one canonical form.
+    fit : callable
+        From trees (n, length) to log p(y | tree) of each; asked once for each form.
+
+    Attributes
+    ----------
+    num_visits : int
+        How many trees were passed to `visit`, repeats included.
+    num_undefined : int
+        How many forms had a log p(y | tree) of -inf.
+    """
+
+    def __init__(self, length: int, prior: TreePrior, algebra: Algebra, fit: Fit) -> None:
+        self._prior, self._algebra, self._fit = prior, algebra, fit
+        self._tree_numbers: dict[bytes, int] = {}  # by the tree's tokens
+        self._form_numbers: dict[int, int] = {}  # by the form's key
+        self._trees = _Column(np.int8, length)
+        self._tree_form = _Column(np.int64)
+        self._tree_log_prior = _Column(np.float64)
+        self._tree_islands = _Column(np.bool_, NUM_ISLANDS)
+        self._form_key = _Column(np.int64)
+        self._form_likeliest = _Column(np.int64)  # the number of the form's likeliest tree
+        self._form_log_marginal = _Column(np.float64)
+        self._form_log_prior = _Column(np.float64)  # of all its visited trees together
+        self.num_visits = 0
+        self.num_undefined = 0
+
+    @property
+    def trees(self) -> np.ndarray:
+        """(trees, length): token ids in prefix order, padded with -1."""
+        return self._trees.rows
+
+    @property
+    def tree_form(self) -> np.ndarray:
+        """The number of each tree's form."""
+        return self._tree_form.rows
+
+    @property
+    def tree_log_prior(self) -> np.ndarray:
+        """log p(tree)."""
+        return self._tree_log_prior.rows
+
+    @property
+    def tree_log_joint(self) -> np.ndarray:
+        """log p(tree) + log p(y | tree)."""
+        joint: np.ndarray = self.tree_log_prior + self.form_log_marginal[self.tree_form]
+        return joint
+
+    @property
+    def form_log_marginal(self) -> np.ndarray:
+        """log p(y | tree), the same for all trees of a form."""
+        return self._form_log_marginal.rows
+
+    @property
+    def form_log_joint(self) -> np.ndarray:
+        """log of the sum of p(tree) p(y | tree) over the visited trees of a form."""
+        joint: np.ndarray = self._form_log_prior.rows + self.form_log_marginal
+        return joint
+
+    @property
+    def form_tree(self) -> np.ndarray:
+        """(forms, length): the likeliest visited tree of each form."""
+        trees: np.ndarray = self.trees[self._form_likeliest.rows]
+        return trees
+
+    @property
+    def num_forms(self) -> int:
+        """How many forms there are."""
+        return len(self.form_log_marginal)
+
+    def set_log_marginal(self, form: int, value: float) -> None:
+        """Replace log p(y | tree) of one form by a better value."""
+        self.form_log_marginal[form] = value
+
+    def contains(self, trees: np.ndarray) -> np.ndarray:
+        """Whether each of the trees (n, length) was visited."""
+        return np.array([key in self._tree_numbers for key in _keys(trees)], dtype=bool)
+
+    def trees_of_island(self, island: int) -> np.ndarray:
+        """For each tree whether the island has come across it."""
+        trees: np.ndarray = self._tree_islands.rows[:, island]
+        return trees
+
+    def forms_of_island(self, island: int) -> np.ndarray:
+        """For each form whether the island has come across one of its trees."""
+        forms_of_island = np.zeros(self.num_forms, dtype=bool)
+        forms_of_island[self.tree_form[self.trees_of_island(island)]] = True
+        return forms_of_island
+
+    def visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> np.ndarray:
+        """Add trees, and fit those of a new form.
+
+        Parameters
+        ----------
+        trees : numpy.ndarray of int8, (n, length)
+            With repeats or without, visited before or not.
+        islands : sequence of int
+            The islands that have come across these trees: all of them unless told otherwise, `()`
+            for trees that no island shall go on from.
+
+        Returns
+        -------
+        numpy.ndarray of int64, (n,)
+            The number of each tree.
+        """
+        self.num_visits += len(trees)
+        keys = _keys(trees)
+        numbers = np.empty(len(trees), dtype=np.int64)
+        new: list[int] = []
+        for row, key in enumerate(keys):
+            number = self._tree_numbers.get(key)
+            if number is None:
+                number = len(self._tree_numbers)
+                self._tree_numbers[key] = number
+                new.append(row)
+            numbers[row] = number
+        if new:
+            self._add(trees[np.array(new)])
+        for island in islands:
+            self._tree_islands.rows[numbers, island] = True
+        return numbers
+
+    def _add(self, trees: np.ndarray) -> None:
+        """Add trees that are all different and all new."""
+        first = len(self.trees)
+        keys = forms(trees, self._algebra)
+        log_prior = np.asarray(self._prior.log_prob(np, trees.astype(np.int64)))
+        of_form = np.empty(len(trees), dtype=np.int64)
+        new: list[int] = []
+        for row, key in enumerate(keys.tolist()):
+            number = self._form_numbers.get(key)
+            if number is None:
+                number = len(self._form_numbers)
+                self._form_numbers[key] = number
+                new.append(row)
+            of_form[row] = number
+        self._trees.extend(trees)
+        self._tree_form.extend(of_form)
+        self._tree_log_prior.extend(log_prior)
+        self._tree_islands.extend(np.zeros((len(trees), NUM_ISLANDS), dtype=bool))
+        if new:
+            rows = np.array(new)
+            values = self._fit(trees[rows])
+            self.num_undefined += int((values == -np.inf).sum())
+            self._form_key.extend(keys[rows])
+            self._form_log_marginal.extend(values)
+            self._form_log_prior.extend(np.full(len(rows), -np.inf))
+            self._form_likeliest.extend(first + rows)
+        np.logaddexp.at(self._form_log_prior.rows, of_form, log_prior)
+        # Two new trees may be of one form: each is compared with the likeliest so far.
+        likeliest = self._form_likeliest.rows
+        for row in map(int, np.flatnonzero(log_prior > self.tree_log_prior[likeliest[of_form]])):
+            if log_prior[row] > self.tree_log_prior[likeliest[of_form[row]]]:
+                likeliest[of_form[row]] = first + row
+
+    def drop_least_likely(self, max_forms: int = MAX_FORMS) -> None:
+        """Where there are more than `max_forms` forms, keep the likeliest half of that many.
+
+        Dropped trees count as not visited: they are fitted again if they are visited again. The
+        numbers of trees and forms change.
+        """
+        if self.num_forms <= max_forms:
+            return
+        num_kept = max(1, int(_KEPT * max_forms))
+        kept_forms = np.zeros(self.num_forms, dtype=bool)
+        kept_forms[np.argsort(-self.form_log_joint, kind="stable")[:num_kept]] = True
+        kept_trees = kept_forms[self.tree_form]
+        new_form = np.cumsum(kept_forms) - 1
+        new_tree = np.cumsum(kept_trees) - 1
+        self._tree_form.rows[:] = new_form[self.tree_form]
+        self._form_likeliest.rows[:] = new_tree[self._form_likeliest.rows]
+        for column in (self._trees, self._tree_form, self._tree_log_prior, self._tree_islands):
+            column.keep(kept_trees)
+        for column in (
+            self._form_key,
+            self._form_likeliest,
+            self._form_log_marginal,
+            self._form_log_prior,
+        ):
+            column.keep(kept_forms)
+        self._tree_numbers = {key: n for n, key in enumerate(_keys(self.trees))}
+        self._form_numbers = {key: n for n, key in enumerate(self._form_key.rows.tolist())}
 
 
-def replayed(
-    visited: Visited, num_samples: int, *, key: PRNGKeyArray, temperature: float = 1.0
-) -> Int[Array, " samples"]:
-    """Places in the visited set, drawn in proportion to joint^(1/temperature), evenly spread."""
-    shares = jax.nn.softmax(visited.log_joint / temperature)
-    start = jax.random.uniform(key, dtype=shares.dtype)
-    points = (jnp.arange(num_samples, dtype=shares.dtype) + start) / num_samples
-    cumulative = jnp.cumsum(shares)
-    found = jnp.searchsorted(cumulative, points * cumulative[-1], side="right")
-    # Rounding can put the last point past the end, where the places may be empty.
-    num_kept = (visited.log_joint > -jnp.inf).sum(dtype=jnp.int32)
-    return jnp.minimum(found.astype(jnp.int32), num_kept - 1)
-
-
-def _hash(
-    tokens: Int[Array, "rows length"], constants: Float[Array, "rows length"], number: int
-) -> UInt32[Array, " rows"]:
-    multiplier = jnp.asarray(_MULTIPLIERS[number], dtype=jnp.uint32)
-    shown = constants.astype(jnp.float32)
-    bits = jax.lax.bitcast_convert_type(jnp.where(shown == 0.0, 0.0, shown), jnp.uint32)
-    words = (tokens + 2).astype(jnp.uint32) * jnp.asarray(0x27D4EB2F, jnp.uint32) ^ bits
-    found = jnp.full(tokens.shape[:1], np.uint32(number + 1), dtype=jnp.uint32)
-    for column in range(tokens.shape[1]):
-        found = (found ^ words[:, column]) * multiplier
-        found = found ^ (found >> 15)
-    return found
+def _keys(trees: np.ndarray) -> list[bytes]:
+    """The tokens of each tree as bytes."""
+    rows = np.ascontiguousarray(trees, dtype=np.int8)
+    width = rows.shape[1]
+    whole = rows.tobytes()
+    return [whole[start : start + width] for start in range(0, len(whole), width)]

@@ -1,4 +1,7 @@
-"""All legal trees, as an array."""
+"""All legal trees of a grammar, as one array.
+
+Trees are built bottom-up by slot state and size, each list of subtrees once.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,23 @@ MAX_TREES = 20_000_000
 
 
 def enumerate_trees(grammar: Grammar) -> np.ndarray:
-    """Every legal tree once: ids in prefix order, int8 (trees, max_tokens), padded with -1; by
-    size, then by tokens."""
+    """List every legal tree once, by size and then by tokens.
+
+    Parameters
+    ----------
+    grammar : Grammar
+        The library, the maximum number of tokens and the rules.
+
+    Returns
+    -------
+    numpy.ndarray of int8, (trees, max_tokens)
+        Token ids in prefix order, padded with -1.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MAX_TREES` trees.
+    """
     total = count_trees(grammar)
     if total > MAX_TREES:
         raise ValueError(
@@ -23,7 +41,7 @@ def enumerate_trees(grammar: Grammar) -> np.ndarray:
     padded = []
     for size in range(1, grammar.max_tokens + 1):
         trees = lists.of_state(0, size)
-        trees = trees[lists.fits(trees, size)]
+        trees = trees[lists.reaches_minima(trees, size)]
         trees = trees[np.lexsort(trees.T[::-1])] if len(trees) else trees
         gap = ((0, 0), (0, grammar.max_tokens - size))
         padded.append(np.pad(trees, gap, constant_values=-1))
@@ -31,7 +49,7 @@ def enumerate_trees(grammar: Grammar) -> np.ndarray:
 
 
 class _Lists:
-    """Subtrees of a slot state by size, each list made once."""
+    """The subtrees that fit a slot state, by size; each list is made once."""
 
     def __init__(self, grammar: Grammar) -> None:
         self._scopes = grammar.scopes
@@ -45,8 +63,8 @@ class _Lists:
                 for token in np.flatnonzero(self._scopes.allowed[state])
                 for part in self._of_root(state, int(token), size)
             ]
-            found = np.concatenate(parts) if parts else np.empty((0, size), dtype=np.int8)
-            self._lists[state, size] = found[self._within(found)]
+            trees = np.concatenate(parts) if parts else np.empty((0, size), dtype=np.int8)
+            self._lists[state, size] = trees[self._within_maxima(trees)]
         return self._lists[state, size]
 
     def _of_root(self, state: int, token: int, size: int) -> list[np.ndarray]:
@@ -57,25 +75,25 @@ class _Lists:
         if size == 1:
             return []
         if (beside < 0).all():
-            return [_paired(root, self.of_state(below, size - 1))]
+            return [_each_with_each(root, self.of_state(below, size - 1))]
         parts = []
         for left_size in range(1, size - 1):
             lefts = self.of_state(below, left_size)
             states = beside[lefts[:, 0]]
             for right in np.unique(states):
                 rights = self.of_state(int(right), size - 1 - left_size)
-                parts.append(_paired(_paired(root, lefts[states == right]), rights))
+                parts.append(_each_with_each(_each_with_each(root, lefts[states == right]), rights))
         return parts
 
-    def _within(self, trees: np.ndarray) -> np.ndarray:
-        """Counts only grow, so a subtree beyond a maximum is of no use anywhere."""
+    def _within_maxima(self, trees: np.ndarray) -> np.ndarray:
+        """Counts only grow upwards, so a subtree beyond a maximum is in no legal tree."""
         inside = np.ones(len(trees), dtype=bool)
         for place, most in enumerate(self._budget.maximum):
             if place > 0:
                 inside &= self._budget.weights[trees, place].sum(axis=1) <= most
         return inside
 
-    def fits(self, trees: np.ndarray, size: int) -> np.ndarray:
+    def reaches_minima(self, trees: np.ndarray, size: int) -> np.ndarray:
         inside = np.full(len(trees), size >= self._budget.minimum[0])
         for place, least in enumerate(self._budget.minimum):
             if place > 0:
@@ -83,7 +101,7 @@ class _Lists:
         return inside
 
 
-def _paired(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _each_with_each(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Each row of the first followed by each row of the second."""
     repeated = np.repeat(first, len(second), axis=0)
     return np.concatenate([repeated, np.tile(second, (len(first), 1))], axis=1)
