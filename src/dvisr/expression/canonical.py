@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from dvisr.expression.tree import Expression, fold
-from dvisr.library import Kind, Token
+from dvisr.library import Kind, Role, Token
 
 _LONGEST_POWER = 1000  # characters of a power that is written out
 
@@ -52,8 +52,31 @@ class _Form:
 
 
 def canonical_form(expression: Expression, *, symmetric_constants: bool = True) -> str:
-    """Equal texts mean equal functions of equally distributed constants. The library's variables
-    must be the same; `symmetric_constants` says that the prior is symmetric about zero."""
+    """Write what a tree computes as a text that does not depend on how the tree is written.
+
+    Parameters
+    ----------
+    expression : Expression
+    symmetric_constants : bool, default=True
+        Whether the prior of constants is symmetric about zero.
+
+    Returns
+    -------
+    str
+        A text to compare, not to read. Trees over the same variables that have equal texts are
+        equal functions of equally distributed constants; the converse does not always hold.
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> from dvisr.expression import canonical_form
+    >>> library = Library.create(["+", "-", "*"], ["x"], constants=True)
+    >>> one, two = parse("x - c", library), parse("c + x", library)
+    >>> canonical_form(one) == canonical_form(two)
+    True
+    >>> canonical_form(one, symmetric_constants=False) == canonical_form(two)
+    False
+    """
 
     def combine(token: Token, _: int, operands: list[_Form]) -> _Form:
         if token.kind is Kind.CONSTANT:
@@ -69,24 +92,23 @@ def canonical_form(expression: Expression, *, symmetric_constants: bool = True) 
 
 def _operation(token: Token, operands: list[_Form]) -> _Form:
     first, second = operands[0], operands[-1]
-    match token.name:
-        case "neg":
+    match token.role:
+        case Role.NEGATIVE:
             return first.negated()
-        case "+":
+        case Role.SUM:
             return _sum([first, second])
-        case "-":
+        case Role.DIFFERENCE:
             return _sum([first, second.negated()])
-        case "*":
+        case Role.PRODUCT:
             return _product([first, second])
-        case "/":
+        case Role.QUOTIENT:
             return _product([first, _inverted(second)])
-        case "inv":
+        case Role.RECIPROCAL:
             return _inverted(first)
-        case "square":
-            return _whole_power(first, 2)
-        case "cube":
-            return _whole_power(first, 3)
-        case "^" if second.text in ("2.0", "3.0"):
+        case Role.WHOLE_POWER:
+            assert token.exponent is not None
+            return _whole_power(first, token.exponent)
+        case Role.POWER if second.text in ("2.0", "3.0"):
             return _whole_power(first, int(second.text[0]))
     return _function(token, operands)
 
@@ -129,7 +151,7 @@ def _product(operands: list[_Form]) -> _Form:
 def _inverted(operand: _Form) -> _Form:
     # The inverse of an inverse stays: it is undefined where the inner one is.
     factors = tuple(
-        (f"inv({key})", True, free) if inverted else (key, True, free)
+        (f"/({key})", True, free) if inverted else (key, True, free)
         for key, inverted, free in operand.as_factors()
     )
     return _product([dataclasses.replace(operand, factors=factors, terms=None)])
@@ -140,9 +162,9 @@ def _whole_power(operand: _Form, exponent: int) -> _Form:
     # twice, as two constants.
     if not operand.has_constant and len(operand.key) * exponent <= _LONGEST_POWER:
         return _product([operand] * exponent)
-    is_even = exponent == 2
+    is_even = exponent % 2 == 0
     return _Form(
-        key=f"{'square' if is_even else 'cube'}({operand.key})",
+        key=f"^{exponent}({operand.key})",  # no name, so no operator's text
         sign=1 if is_even else operand.sign,
         is_free=operand.is_free and not is_even,
         has_constant=operand.has_constant,

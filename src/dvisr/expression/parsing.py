@@ -1,5 +1,5 @@
-"""Infix text to a tree, by a parser of our own: names from the library only, bounded size and
-depth, nothing executed."""
+"""Infix text to a tree. The parser knows the names of the library and no others, bounds size and
+depth, and executes nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import dataclasses
 import difflib
 import re
 
-from dvisr.expression.printing import PRECEDENCE, SIGN, SUM, binds
+from dvisr.expression.printing import least_precedences
 from dvisr.expression.tree import Expression
-from dvisr.library import INFIX, Kind, Library
+from dvisr.library import INFIX, OPERATORS, Kind, Library, Precedence
 
 MAX_CHARACTERS = 20_000
 MAX_TOKENS = 1_000
@@ -27,7 +27,7 @@ _LEXEME = re.compile(
 
 
 class ParseError(ValueError):
-    """What is wrong with a formula, and where."""
+    """A formula can't be read: the message says what is wrong with it, and where."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,19 +38,47 @@ class _Lexeme:
 
 
 def parse(text: str, library: Library) -> Expression:
-    """Read a formula such as `x0 * c + sin(x0)` over the tokens of the library."""
+    """Read a formula.
+
+    Parameters
+    ----------
+    text : str
+        For example `x0 * c + sin(x0)`. Every name, number and operator in it must be in the
+        library; a sign before anything but a number is the operator `neg`.
+    library : Library
+
+    Returns
+    -------
+    Expression
+
+    Raises
+    ------
+    ParseError
+        If the text is no formula over the library. It is a `ValueError`.
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> library = Library.create(["+", "*", "sin"], ["x0"], constants=True)
+    >>> parse("x0*c + sin(x0)", library).complexity
+    6
+    >>> parse("x0 + 2", library)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    dvisr.expression.parsing.ParseError: the number 2 at column 6 is not in the library: ...
+    """
     if not isinstance(text, str):
         raise ParseError(f"a formula must be text, not {type(text).__name__}")
     if len(text) > MAX_CHARACTERS:
         raise ParseError(f"the formula is longer than {MAX_CHARACTERS} characters")
     parser = _Parser(_lexemes(text), library)
-    tokens = parser.expression(SUM, 0)
+    tokens = parser.expression(Precedence.SUM, 0)
     parser.expect_end()
     return Expression(library, tuple(tokens))
 
 
 def _lexemes(text: str) -> list[_Lexeme]:
-    found: list[_Lexeme] = []
+    lexemes: list[_Lexeme] = []
     position, end = 0, len(text.rstrip())
     while position < end:
         match = _LEXEME.match(text, position)
@@ -60,14 +88,14 @@ def _lexemes(text: str) -> list[_Lexeme]:
         assert match.lastgroup is not None
         lexeme = match[match.lastgroup]
         spelled = "^" if lexeme == "**" else lexeme
-        found.append(_Lexeme(match.lastgroup, spelled, match.start(match.lastgroup) + 1))
+        lexemes.append(_Lexeme(match.lastgroup, spelled, match.start(match.lastgroup) + 1))
         position = match.end()
-        if len(found) > 4 * MAX_TOKENS:
+        if len(lexemes) > 4 * MAX_TOKENS:
             raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
-    if not found:
+    if not lexemes:
         raise ParseError("the formula is empty")
-    found.append(_Lexeme("end", "the end", end + 1))
-    return found
+    lexemes.append(_Lexeme("end", "the end", end + 1))
+    return lexemes
 
 
 class _Parser:
@@ -79,7 +107,7 @@ class _Parser:
         self._next = 0
 
     def expression(self, least: int, nesting: int) -> list[int]:
-        """An operand, then operators that hold at least as tightly as `least`."""
+        """An operand, then operators that bind at least as tightly as `least`."""
         if nesting > MAX_NESTING:
             raise ParseError(f"the formula is nested more than {MAX_NESTING} deep")
         left = self._operand(nesting)
@@ -87,13 +115,15 @@ class _Parser:
             lexeme = self._lexemes[self._next]
             if lexeme.kind != "symbol" or lexeme.text not in INFIX:
                 return left
-            if PRECEDENCE[lexeme.text] < least:
+            operator = OPERATORS[lexeme.text]
+            assert operator.precedence is not None
+            if operator.precedence < least:
                 return left
             self._next += 1
-            operator = self._token(lexeme, lexeme.text)
+            token_id = self._token(lexeme, lexeme.text)
             # A sign may follow an operator: x0 ^ -1.
-            right = self.expression(binds(lexeme.text)[1], nesting + 1)
-            left = self._bounded([operator, *left, *right])
+            right = self.expression(least_precedences(operator)[1], nesting + 1)
+            left = self._bounded([token_id, *left, *right])
 
     def expect_end(self) -> None:
         lexeme = self._lexemes[self._next]
@@ -110,7 +140,7 @@ class _Parser:
         if lexeme.kind == "name":
             return self._name(lexeme, nesting)
         if lexeme.text == "(":
-            inner = self.expression(SUM, nesting + 1)
+            inner = self.expression(Precedence.SUM, nesting + 1)
             self._expect(")")
             return inner
         if lexeme.text == "-":
@@ -129,7 +159,7 @@ class _Parser:
             if negative is not None:
                 self._next += 1
                 return [negative]
-        operand = self.expression(SIGN + 1, nesting + 1)
+        operand = self.expression(Precedence.SIGN + 1, nesting + 1)
         return self._bounded([self._token(sign, "neg"), *operand])
 
     def _name(self, lexeme: _Lexeme, nesting: int) -> list[int]:
@@ -138,10 +168,10 @@ class _Parser:
         if token.is_leaf:
             return [token_id]
         self._expect("(", after=lexeme)
-        operands = self.expression(SUM, nesting + 1)
+        operands = self.expression(Precedence.SUM, nesting + 1)
         for _ in range(token.arity - 1):
             self._expect(",", after=lexeme)
-            operands = [*operands, *self.expression(SUM, nesting + 1)]
+            operands = [*operands, *self.expression(Precedence.SUM, nesting + 1)]
         self._expect(")", after=lexeme)
         return self._bounded([token_id, *operands])
 

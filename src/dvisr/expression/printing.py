@@ -5,25 +5,44 @@ from __future__ import annotations
 import re
 
 from dvisr.expression.tree import Expression, fold
-from dvisr.library import INFIX, Kind, Token
+from dvisr.library import Kind, Precedence, Role, Token
 
-# How tightly a text holds together; an operand looser than its place allows gets parentheses.
-SUM, PRODUCT, SIGN, POWER, ATOM = 1, 2, 3, 4, 5
-PRECEDENCE = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
+_FRACTIONS_AND_POWERS = (Role.QUOTIENT, Role.RECIPROCAL, Role.WHOLE_POWER)
 
-_Text = tuple[str, int]
+_Text = tuple[str, Precedence]
 
 
-def binds(symbol: str) -> tuple[int, int]:
+def least_precedences(operator: Token) -> tuple[int, int]:
     """The least precedence that the left and the right operand of an infix operator must have to
-    belong to it without parentheses. Powers group from the right, the others from the left."""
-    own = PRECEDENCE[symbol]
-    return (own + 1, own) if symbol == "^" else (own, own + 1)
+    stand without parentheses. Powers group from the right, the others from the left."""
+    assert operator.precedence is not None
+    own = int(operator.precedence)
+    return (own + 1, own) if operator.role is Role.POWER else (own, own + 1)
 
 
 def infix(expression: Expression, *, digits: int = 6) -> str:
-    """Text that `parse` reads back to the same tree. Constants print as `c`, or as their values
-    (to so many digits, no longer the same tree) where the expression has them."""
+    """Write an expression as text.
+
+    Parameters
+    ----------
+    expression : Expression
+    digits : int, default=6
+        The significant digits of constants that have values.
+
+    Returns
+    -------
+    str
+        Text that `parse` reads back to the same tree, if the constants have no values; they are
+        written as `c`.
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> from dvisr.expression import infix
+    >>> expression = parse("(x+c)*x", Library.create(["+", "*"], ["x"], constants=True))
+    >>> infix(expression), infix(expression.with_constants([2.5]))
+    ('(x + c) * x', '(x + 2.5) * x')
+    """
 
     def combine(token: Token, index: int, operands: list[_Text]) -> _Text:
         if token.kind is Kind.CONSTANT and expression.constants is not None:
@@ -31,23 +50,24 @@ def infix(expression: Expression, *, digits: int = 6) -> str:
         if token.kind is Kind.LITERAL:
             return _number(token.name)
         if token.is_leaf:
-            return token.name, ATOM
-        if token.name == "neg":
-            return _negated(expression, operands[0]), SIGN
-        if token.name in INFIX:
-            left, right = binds(token.name)
-            # A sign is read as part of a right operand wherever it stands: x0 ^ -x1.
-            first, second = _held(operands[0], left), _held(operands[1], min(right, SIGN))
-            return f"{first} {token.name} {second}", PRECEDENCE[token.name]
-        return f"{token.name}({', '.join(text for text, _ in operands)})", ATOM
+            return token.name, Precedence.ATOM
+        if token.precedence is None:
+            return f"{token.name}({', '.join(text for text, _ in operands)})", Precedence.ATOM
+        if token.arity == 1:
+            return _negated(expression, operands[0]), token.precedence
+        left, right = least_precedences(token)
+        # A sign is read as part of a right operand wherever it stands: x0 ^ -x1.
+        first = _parenthesised(operands[0], left)
+        second = _parenthesised(operands[1], min(right, Precedence.SIGN))
+        return f"{first} {token.name} {second}", token.precedence
 
     return fold(expression, combine)[0]
 
 
 def _number(text: str) -> _Text:
     if text.startswith("-"):
-        return text, SIGN
-    return text, PRODUCT if r"\cdot" in text else ATOM
+        return text, Precedence.SIGN
+    return text, Precedence.PRODUCT if r"\cdot" in text else Precedence.ATOM
 
 
 def _negated(expression: Expression, operand: _Text) -> str:
@@ -57,40 +77,61 @@ def _negated(expression: Expression, operand: _Text) -> str:
     value = literals.get(operand[0], -1.0)
     if value >= 0.0 and -value in literals.values():
         return f"-({operand[0]})"
-    return f"-{_held(operand, SIGN)}"
+    return f"-{_parenthesised(operand, Precedence.SIGN)}"
 
 
-def _held(operand: _Text, least: int) -> str:
+def _parenthesised(operand: _Text, least: int) -> str:
     text, precedence = operand
     return text if precedence >= least else f"({text})"
 
 
 def latex(expression: Expression, *, digits: int = 6) -> str:
-    """LaTeX for reading. Column names are set upright and escaped."""
+    """Write an expression as LaTeX.
+
+    Parameters
+    ----------
+    expression : Expression
+    digits : int, default=6
+        The significant digits of constants that have values; others are called c_0, c_1, ...
+
+    Returns
+    -------
+    str
+        LaTeX for math mode. Column names of several letters are set upright, and escaped.
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> from dvisr.expression import latex
+    >>> library = Library.create(["/", "sqrt"], ["x0", "speed"])
+    >>> print(latex(parse("sqrt(x0) / speed", library)))
+    \\frac{\\sqrt{x_{0}}}{\\mathrm{speed}}
+    """
 
     def combine(token: Token, index: int, operands: list[_Text]) -> _Text:
         if token.kind is Kind.CONSTANT:
             if expression.constants is None:
-                return _subscripted("c", index, expression.num_constants), ATOM
+                return _subscripted("c", index, expression.num_constants), Precedence.ATOM
             return _number(_latex_float(expression.constants[index], digits))
         if token.kind is Kind.VARIABLE:
-            return _latex_name(token.column_name), ATOM
+            return _latex_name(token.column_name), Precedence.ATOM
         if token.kind is Kind.LITERAL:
             return _number(token.latex or token.name)
-        if token.name == "neg":
-            return f"-{_bracketed(operands[0], POWER)}", SIGN
-        if token.name in ("+", "-", "*", "^"):
-            left, right = binds(token.name)
-            if token.name == "^":
-                right = SUM  # an exponent is set apart by its height
+        if token.role is Role.NEGATIVE:
+            return f"-{_bracketed(operands[0], Precedence.POWER)}", Precedence.SIGN
+        if token.precedence is not None and token.role is not Role.QUOTIENT:
+            left, right = least_precedences(token)
+            if token.role is Role.POWER:
+                right = Precedence.SUM  # an exponent is set apart by its height
             parts = [_bracketed(operands[0], left), _bracketed(operands[1], right)]
-            return _filled(token.latex or "", parts), PRECEDENCE[token.name]
+            return _filled(token.latex or "", parts), token.precedence
         template = token.latex or rf"\operatorname{{{token.name.replace('_', chr(92) + '_')}}}" + (
             r"\left(#1\right)" if token.arity == 1 else r"\left(#1, #2\right)"
         )
         # A fraction or a power needs brackets as the base of a power, and nowhere else.
-        is_atom = token.name not in ("/", "inv", "square", "cube")
-        return _filled(template, [text for text, _ in operands]), ATOM if is_atom else POWER
+        is_atom = token.role not in _FRACTIONS_AND_POWERS
+        precedence = Precedence.ATOM if is_atom else Precedence.POWER
+        return _filled(template, [text for text, _ in operands]), precedence
 
     return fold(expression, combine)[0]
 

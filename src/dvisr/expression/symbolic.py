@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dvisr.expression.tree import Expression, fold
-from dvisr.library import Kind, Token
+from dvisr.library import Kind, Role, Token
 
 # The SymPy expression, its value where it is a number, and how high its powers are.
 _Node = tuple[Any, float | None, float]
@@ -19,8 +19,27 @@ _HIGHEST_POWER = 1000.0
 
 
 def to_sympy(expression: Expression) -> Any:
-    """The tree as a SymPy expression. Variables are real symbols of the columns' names; constants
-    are symbols c0, c1, ... in prefix order, or their values where the expression has them."""
+    """Convert an expression to SymPy.
+
+    Parameters
+    ----------
+    expression : Expression
+
+    Returns
+    -------
+    sympy.Expr
+        Variables are real symbols with the columns' names. Constants are real symbols c0, c1, ...
+        in prefix order (with underscores before them where a column has such a name), or numbers
+        where the expression has values for them.
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> from dvisr.expression import to_sympy
+    >>> library = Library.create(["+", "*", "^", "2"], ["x"], constants=True)
+    >>> to_sympy(parse("c * x + x ^ 2", library))
+    c0*x + x**2
+    """
     import sympy
 
     taken = set(expression.library.variables)
@@ -52,9 +71,11 @@ def _operation(sympy: Any, token: Token, operands: list[_Node]) -> _Node:
         return _number(sympy, value), value, 1.0
     parts = [part for part, _, _ in operands]
     power = max(power for _, _, power in operands)
-    exponent = {"square": 2.0, "cube": 3.0}.get(token.name, 1.0)
-    if token.name == "^":
-        exponent = operands[1][1] if operands[1][1] is not None else 1.0
+    exponent = 1.0
+    if token.role is Role.WHOLE_POWER and token.exponent is not None:
+        exponent = float(token.exponent)
+    elif token.role is Role.POWER and operands[1][1] is not None:
+        exponent = operands[1][1]
     power *= max(1.0, abs(exponent))
     if exponent != 1.0 and not power <= _HIGHEST_POWER:
         formula = sympy.Pow(parts[0], _number(sympy, exponent), evaluate=False)
@@ -74,9 +95,27 @@ def _number(sympy: Any, value: float) -> Any:
 
 
 def simplified(expression: Expression) -> Any:
-    """The easiest form to read: a SymPy expression with like terms collected and constants that
-    only ever appear together folded into one. It may have fewer constants than the tree, so it
-    has another marginal likelihood: show it, never score it."""
+    """Convert an expression to SymPy in a form that is easy to read.
+
+    Like terms are collected, and constants that only appear together are folded into one. The
+    result may have fewer constants than the tree, and so another marginal likelihood: it is for
+    showing, not for scoring.
+
+    Parameters
+    ----------
+    expression : Expression
+
+    Returns
+    -------
+    sympy.Expr
+
+    Examples
+    --------
+    >>> from dvisr import Library, parse
+    >>> from dvisr.expression import simplified
+    >>> simplified(parse("x * c * c", Library.create(["*"], ["x"], constants=True)))
+    c0*x
+    """
     import sympy
 
     formula = to_sympy(expression)

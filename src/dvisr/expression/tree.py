@@ -13,8 +13,33 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Expression:
-    """Tokens are ids of the library. `constants`, where given, has one value for each constant
-    token in prefix order."""
+    """An expression tree over a library.
+
+    Parameters
+    ----------
+    library : Library
+    tokens : tuple of int
+        The tree in prefix order: ids, which are positions in the library.
+    constants : tuple of float, optional
+        A value for each constant token, in prefix order.
+
+    Raises
+    ------
+    ValueError
+        If the tokens are not one complete tree, or the number of constants is another.
+
+    Examples
+    --------
+    >>> from dvisr import Expression, Library
+    >>> library = Library.create(["+", "sin"], ["x"], constants=True)
+    >>> expression = Expression(library, (0, 1, 3, 2))
+    >>> print(expression)
+    sin(x) + c
+    >>> expression.complexity, expression.depth, expression.num_constants
+    (4, 2, 1)
+    >>> print(expression.with_constants([0.5]))
+    sin(x) + 0.5
+    """
 
     library: Library
     tokens: tuple[int, ...]
@@ -38,19 +63,21 @@ class Expression:
 
     @property
     def num_constants(self) -> int:
+        """The number of constant tokens."""
         return sum(self.library[token].kind is Kind.CONSTANT for token in self.tokens)
 
     @property
     def complexity(self) -> int:
-        """How many tokens the tree has."""
+        """The number of tokens."""
         return len(self.tokens)
 
     @property
     def depth(self) -> int:
-        """Edges from the root to the deepest leaf."""
+        """The number of edges from the root to the deepest leaf."""
         return fold(self, lambda token, _, operands: 1 + max(operands, default=-1))
 
     def with_constants(self, constants: Sequence[float] | None) -> Expression:
+        """The same tree with these values for its constants, or with none."""
         values = None if constants is None else tuple(float(value) for value in constants)
         return dataclasses.replace(self, constants=values)
 
@@ -61,9 +88,9 @@ class Expression:
 
 
 def fold(expression: Expression, combine: Callable[[Token, int, list[T]], T]) -> T:
-    """Work from the leaves to the root: `combine(token, index, operands)` for every node, where
-    `index` counts constants in prefix order (-1 for other tokens). Needs no recursion, so depth
-    is no danger."""
+    """Combine from the leaves to the root: `combine(token, index, operands)` is called at every
+    node, where `index` counts constants in prefix order and is -1 for other tokens. Without
+    recursion, so that a tree of any depth can be folded."""
     stack: list[T] = []
     index = expression.num_constants
     for token_id in reversed(expression.tokens):

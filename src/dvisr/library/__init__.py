@@ -2,7 +2,16 @@
 
 from dvisr.library.collection import CONSTANT, Library, literal
 from dvisr.library.operators import INFIX, OPERATORS
-from dvisr.library.tokens import Kind, Linearity, OperatorFunction, Parity, Token, new_operator
+from dvisr.library.tokens import (
+    Kind,
+    Linearity,
+    OperatorFunction,
+    Parity,
+    Precedence,
+    Role,
+    Token,
+    new_operator,
+)
 
 __all__ = [
     "CONSTANT",
@@ -13,6 +22,8 @@ __all__ = [
     "Linearity",
     "OperatorFunction",
     "Parity",
+    "Precedence",
+    "Role",
     "Token",
     "literal",
     "new_operator",

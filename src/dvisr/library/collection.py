@@ -20,16 +20,32 @@ _NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
 class Library:
-    """The tokens in their order: operators, literals, the constant, variables.
+    """The tokens of one problem, in order: operators, literals, the constant, variables.
 
-    A token is spoken of by its position here, its *id*. Two libraries are equal when they hold
-    equal tokens in equal order.
+    A token's *id* is its position in this order. Two libraries are equal when they hold equal
+    tokens in equal order. `Library.create` makes one from names.
+
+    Parameters
+    ----------
+    tokens : iterable of Token
+
+    Raises
+    ------
+    ValueError
+        If a name or a literal occurs twice, an operator has a name of the language, there is no
+        leaf, or there are too many tokens.
+
+    Examples
+    --------
+    >>> from dvisr import Library
+    >>> Library.create(["+", "sin", "2"], ["x", "my column"], constants=True)
+    Library(+, sin, 2, c, x, `my column`)
     """
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self.tokens = tuple(tokens)
         for token in self.tokens:
-            # The parser, the printer and the canonical form go by these names.
+            # Formulas are parsed, and models saved, by these names.
             is_taken = token.name in OPERATORS or token.name in (CONSTANT.name, "pi")
             if token.kind is Kind.OPERATOR and is_taken and token is not OPERATORS.get(token.name):
                 raise ValueError(f"{token.name!r} is a name of the language: call yours otherwise")
@@ -62,7 +78,27 @@ class Library:
         *,
         constants: bool = False,
     ) -> Library:
-        """From what a user lists: names of operators, numbers, `c`, or tokens of their own."""
+        """Make a library from names.
+
+        Parameters
+        ----------
+        operators : sequence of str or Token
+            Names of operators, numbers, `c` for the constant, and operators of your own. May be one
+            text, separated by commas.
+        variables : sequence of str
+            The names of the columns, in order.
+        constants : bool, default=False
+            Whether to add the constant `c`.
+
+        Returns
+        -------
+        Library
+
+        Raises
+        ------
+        ValueError
+            If a name is not known, or the tokens can't be a library.
+        """
         if isinstance(operators, str):
             operators = operators.split(",")
         if not isinstance(operators, Iterable):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
-from dvisr.library.tokens import Token, new_operator
-
-
-def _infix(symbol: str, operator: Token) -> Token:
-    # Infix symbols are no identifiers, so `new_operator` would refuse them: they are ours alone.
-    return dataclasses.replace(operator, name=symbol)
+from dvisr.library.tokens import Precedence, Role, Token, new_operator
 
 
-ADD = _infix(
-    "+",
+def _declared(operator: Token, **fields: Any) -> Token:
+    """With fields that `new_operator` does not offer: names that are no identifiers, and roles. A
+    user's operator with one of these roles would be a built-in one under another name."""
+    return dataclasses.replace(operator, **fields)
+
+
+ADD = _declared(
     new_operator(
         "add",
         2,
@@ -25,9 +26,11 @@ ADD = _infix(
         latex="#1 + #2",
         sympy=lambda sp, a, b: a + b,
     ),
+    name="+",
+    role=Role.SUM,
+    precedence=Precedence.SUM,
 )
-SUBTRACT = _infix(
-    "-",
+SUBTRACT = _declared(
     new_operator(
         "subtract",
         2,
@@ -37,9 +40,11 @@ SUBTRACT = _infix(
         latex="#1 - #2",
         sympy=lambda sp, a, b: a - b,
     ),
+    name="-",
+    role=Role.DIFFERENCE,
+    precedence=Precedence.SUM,
 )
-MULTIPLY = _infix(
-    "*",
+MULTIPLY = _declared(
     new_operator(
         "multiply",
         2,
@@ -51,9 +56,11 @@ MULTIPLY = _infix(
         latex=r"#1 \cdot #2",
         sympy=lambda sp, a, b: a * b,
     ),
+    name="*",
+    role=Role.PRODUCT,
+    precedence=Precedence.PRODUCT,
 )
-DIVIDE = _infix(
-    "/",
+DIVIDE = _declared(
     new_operator(
         "divide",
         2,
@@ -63,9 +70,11 @@ DIVIDE = _infix(
         latex=r"\frac{#1}{#2}",
         sympy=lambda sp, a, b: a / b,
     ),
+    name="/",
+    role=Role.QUOTIENT,
+    precedence=Precedence.PRODUCT,
 )
-POWER = _infix(
-    "^",
+POWER = _declared(
     new_operator(
         "power",
         2,
@@ -80,6 +89,9 @@ POWER = _infix(
         latex="{#1}^{#2}",
         sympy=lambda sp, a, b: a**b,
     ),
+    name="^",
+    role=Role.POWER,
+    precedence=Precedence.POWER,
 )
 SIN = new_operator(
     "sin",
@@ -138,45 +150,60 @@ SQRT = new_operator(
     latex=r"\sqrt{#1}",
     sympy=lambda sp, x: sp.sqrt(x),
 )
-SQUARE = new_operator(
-    "square",
-    1,
-    lambda np, x: x * x,
-    derivatives=lambda np, x: 2.0 * x,
-    inverse="sqrt",
-    parity="even",
-    latex=r"\left(#1\right)^{2}",
-    sympy=lambda sp, x: x**2,
+SQUARE = _declared(
+    new_operator(
+        "square",
+        1,
+        lambda np, x: x * x,
+        derivatives=lambda np, x: 2.0 * x,
+        inverse="sqrt",
+        parity="even",
+        latex=r"\left(#1\right)^{2}",
+        sympy=lambda sp, x: x**2,
+    ),
+    role=Role.WHOLE_POWER,
+    exponent=2,
 )
-CUBE = new_operator(
-    "cube",
-    1,
-    lambda np, x: x * x * x,
-    derivatives=lambda np, x: 3.0 * x * x,
-    parity="odd",
-    latex=r"\left(#1\right)^{3}",
-    sympy=lambda sp, x: x**3,
+CUBE = _declared(
+    new_operator(
+        "cube",
+        1,
+        lambda np, x: x * x * x,
+        derivatives=lambda np, x: 3.0 * x * x,
+        parity="odd",
+        latex=r"\left(#1\right)^{3}",
+        sympy=lambda sp, x: x**3,
+    ),
+    role=Role.WHOLE_POWER,
+    exponent=3,
 )
-NEG = new_operator(
-    "neg",
-    1,
-    lambda np, x: -x,
-    derivatives=lambda np, x: -1.0 + 0.0 * x,
-    inverse="neg",
-    parity="odd",
-    linearity="joint",
-    latex="-#1",
-    sympy=lambda sp, x: -x,
+NEG = _declared(
+    new_operator(
+        "neg",
+        1,
+        lambda np, x: -x,
+        derivatives=lambda np, x: -1.0 + 0.0 * x,
+        inverse="neg",
+        parity="odd",
+        linearity="joint",
+        latex="-#1",
+        sympy=lambda sp, x: -x,
+    ),
+    role=Role.NEGATIVE,
+    precedence=Precedence.SIGN,
 )
-INV = new_operator(
-    "inv",
-    1,
-    lambda np, x: 1.0 / x,
-    derivatives=lambda np, x: -1.0 / x / x,
-    inverse="inv",
-    parity="odd",
-    latex=r"\frac{1}{#1}",
-    sympy=lambda sp, x: 1 / x,
+INV = _declared(
+    new_operator(
+        "inv",
+        1,
+        lambda np, x: 1.0 / x,
+        derivatives=lambda np, x: -1.0 / x / x,
+        inverse="inv",
+        parity="odd",
+        latex=r"\frac{1}{#1}",
+        sympy=lambda sp, x: 1 / x,
+    ),
+    role=Role.RECIPROCAL,
 )
 ABS = new_operator(
     "abs",
@@ -219,4 +246,8 @@ OPERATORS: dict[str, Token] = {
         TANH,
     )
 }
-INFIX = frozenset("+-*/^")
+INFIX = frozenset(
+    name
+    for name, operator in OPERATORS.items()
+    if operator.arity == 2 and operator.precedence is not None
+)

@@ -1,11 +1,11 @@
-"""`Token`: one symbol of the language, and all that the other rooms need to know of it."""
+"""`Token`: one symbol of the language, with everything the rest of the package must know of it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any, Literal
 
 # An operator's function takes the array namespace first (numpy or jax.numpy; inside compiled host
@@ -30,12 +30,64 @@ class Kind(Enum):
     VARIABLE = "variable"
 
 
+class Role(Enum):
+    """What an operator computes, where rules of arithmetic apply to it.
+
+    Canonical forms, regroupings and output go by the role of a token, never by its name.
+    """
+
+    SUM = "a + b"
+    DIFFERENCE = "a - b"
+    PRODUCT = "a * b"
+    QUOTIENT = "a / b"
+    POWER = "a ^ b"
+    NEGATIVE = "-a"
+    RECIPROCAL = "1 / a"
+    WHOLE_POWER = "a ^ n"  # n is the token's `exponent`
+
+
+class Precedence(IntEnum):
+    """How tightly a text binds; an operand that binds more loosely than its place requires is
+    printed in parentheses."""
+
+    SUM = 1
+    PRODUCT = 2
+    SIGN = 3
+    POWER = 4
+    ATOM = 5
+
+
 @dataclasses.dataclass(frozen=True)
 class Token:
-    """One symbol. Build operators with `new_operator`; a `Library` builds the rest.
+    """One symbol of a library.
 
-    `name` is how the symbol is typed and printed, and no two tokens of a library share it: a
-    variable whose column is called `x y`, `sin` or `c` has that name in backticks.
+    Users make operators with `new_operator`; `Library.create` makes the other tokens. No two tokens
+    of a library have the same name.
+
+    Attributes
+    ----------
+    name : str
+        How the symbol is typed and printed. A variable whose column is called `x y`, `sin` or `c`
+        has that name in backticks.
+    kind : Kind
+        Operator, literal, constant or variable.
+    arity : int
+        The number of operands: 0 for a leaf.
+    role, exponent : Role or None, int or None
+        What the operator computes, if rules of arithmetic apply to it; the exponent of a whole
+        power. Declared by the built-in operators alone.
+    precedence : Precedence or None
+        Of an operator written between its operands, or before its only one. The others are written
+        as calls, `name(...)`.
+
+    The other attributes are described at `new_operator`.
+
+    Examples
+    --------
+    >>> from dvisr import Library
+    >>> plus, x = Library.create(["+"], ["x"])
+    >>> plus.arity, plus.is_commutative, plus.role.value, x.is_leaf
+    (2, True, 'a + b', True)
     """
 
     name: str
@@ -50,6 +102,9 @@ class Token:
     is_associative: bool = False
     parity: Parity | None = None
     linearity: Linearity | None = None
+    role: Role | None = None
+    exponent: int | None = None
+    precedence: Precedence | None = None
     latex: str | None = None
     sympy: Callable[..., Any] | None = None
     safe_operands: tuple[float, ...] = ()
@@ -61,12 +116,17 @@ class Token:
     def is_leaf(self) -> bool:
         return self.arity == 0
 
+    @property
+    def inverts_second(self) -> bool:
+        """Whether it is a sum or a product with the second operand inverted: a - b, a / b."""
+        return self.role in (Role.DIFFERENCE, Role.QUOTIENT)
+
     def __repr__(self) -> str:
         return f"Token({self.name!r})"
 
     def __reduce__(self) -> Any:
-        """A built-in operator is sent between processes by its name: its functions can't be. And
-        what is not a number must come back as the same nothing, or tokens would not be equal."""
+        # A built-in operator is pickled by its name, since its functions can't be. A value of NaN
+        # is left out: only with the default, which is one object, does a copy equal the original.
         from dvisr.library.operators import OPERATORS
 
         if OPERATORS.get(self.name) is self:
@@ -94,17 +154,58 @@ def new_operator(
     sympy: Callable[..., Any] | None = None,
     safe_operands: tuple[float, ...] | None = None,
 ) -> Token:
-    """An operator of one or two operands.
+    """Make an operator of one or two operands, to be listed among the operators of a library.
 
-    - `function(np, x)` or `function(np, a, b)` computes it, elementwise, with the namespace it is
-      given. A result that is not finite is undefined; `is_defined(np, ...)` may narrow the domain.
-    - `derivatives`: the partial derivative by each operand, called like `function`. Without it,
-      automatic differentiation is used.
-    - `safe_operands`: a point inside the domain, needed only where (1.0, ...) is outside it.
-    - `inverse`: the name of the operator that undoes this one; `parity`, `is_commutative`,
-      `is_associative` and `linearity` are promises about its algebra that are relied on.
-    - `latex`: a template in which `#1` and `#2` stand for the operands.
-    - `sympy(sympy, ...)`: the SymPy expression, the module given first.
+    Functions take the array namespace first, `function(np, x)` or `function(np, a, b)`, and work
+    elementwise. In fits they are compiled by Numba, elsewhere run by NumPy or JAX.
+
+    Parameters
+    ----------
+    name : str
+        How the operator is typed: ASCII letters, digits and _, no name of the language.
+    arity : int
+        The number of operands, 1 or 2.
+    function : callable
+        Computes the operator. Where the result is not finite, the operator is undefined.
+    is_defined : callable, optional
+        Says where the operator is defined, if not wherever the result is finite.
+    derivatives : callable or tuple of callables, optional
+        The partial derivative by each operand, called like `function`. Without it, compiled code
+        uses a central difference and JAX its automatic differentiation.
+    inverse : str, optional
+        The name of the operator that undoes this one: read by the constraint `no-inverse`.
+    is_trig : bool, default=False
+        Whether the constraint `no-nested-trig` applies.
+    is_commutative, is_associative : bool, default=False
+        Promises about an operator of two operands. They are relied on, not checked.
+    parity : {"odd", "even"}, optional
+        A promise about an operator of one operand: f(-x) is -f(x), or f(x).
+    linearity : {"joint", "each", "first"}, optional
+        A promise that the value is affine: in all operands together ("joint"), in each one while
+        the other holds no constant ("each"), in the first while the second holds none ("first").
+    latex : str, optional
+        A template in which `#1` and `#2` stand for the operands.
+    sympy : callable, optional
+        `sympy(module, ...)` returns the SymPy expression. Without it, the operator becomes a
+        function symbol.
+    safe_operands : tuple of float, optional
+        A point inside the domain; needed where (1.0, ...) is outside it.
+
+    Returns
+    -------
+    Token
+
+    Raises
+    ------
+    ValueError
+        If the name, the number of operands or a promise is not possible.
+
+    Examples
+    --------
+    >>> from dvisr import Library, new_operator, parse
+    >>> bell = new_operator("bell", 1, lambda np, x: np.exp(-x * x), parity="even")
+    >>> print(parse("bell(x) + x", Library.create(["+", bell], ["x"])))
+    bell(x) + x
     """
     if callable(derivatives):
         derivatives = (derivatives,)

@@ -1,10 +1,10 @@
 """Canonical forms as numbers of 64 bits: equal for trees that `canonical_form` gives equal texts.
 
-Two different forms may share a number, by chance of one in 2^64 a pair. A sum is the sum of its
-terms' numbers and a product that of its factors', so order and grouping vanish by themselves, and a
-sign is a sign. See `expression.canonical` for what the rules mean; this is how a search can afford
-them. One thing differs: powers that `canonical_form` leaves as they are because they would be very
-long are written out here too.
+Two different forms may share a number, with a probability of 2^-64 a pair. The number of a sum is
+made of the sum of its terms' numbers and that of a product of the sum of its factors', so order and
+grouping have no effect. `expression.canonical` says what the rules mean; here they are applied to
+millions of trees. One thing differs: powers that `canonical_form` does not write out, because the
+text would be very long, are written out here too.
 """
 
 from __future__ import annotations
@@ -13,38 +13,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dvisr.library import Kind, Library
+from dvisr.library import Kind, Library, Role
 from dvisr.library.compiling import compiled
 
-_ATOM, _SUM, _PRODUCT, _PARTS = 0, 1, 2, 3
-_LEAF, _CONSTANT, _LITERAL = 0, 1, 2
-_NEG, _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _INV = 3, 4, 5, 6, 7, 8
-_SQUARE, _CUBE, _POWER, _FUNCTION = 9, 10, 11, 12
+_ATOM_FORM, _SUM_FORM, _PRODUCT_FORM, _PARTS_FORM = 0, 1, 2, 3
+# What compiled code goes by: the kinds of leaves, and the roles of operators.
+_LEAF, _CONSTANT, _LITERAL, _FUNCTION = 0, 1, 2, 3
+_SUM, _DIFFERENCE, _PRODUCT, _QUOTIENT, _POWER = 4, 5, 6, 7, 8
+_NEGATIVE, _RECIPROCAL, _WHOLE_POWER = 9, 10, 11
 _ROLES = {
-    "neg": _NEG,
-    "+": _ADD,
-    "-": _SUBTRACT,
-    "*": _MULTIPLY,
-    "/": _DIVIDE,
-    "inv": _INV,
-    "square": _SQUARE,
-    "cube": _CUBE,
-    "^": _POWER,
+    None: _FUNCTION,
+    Role.SUM: _SUM,
+    Role.DIFFERENCE: _DIFFERENCE,
+    Role.PRODUCT: _PRODUCT,
+    Role.QUOTIENT: _QUOTIENT,
+    Role.POWER: _POWER,
+    Role.NEGATIVE: _NEGATIVE,
+    Role.RECIPROCAL: _RECIPROCAL,
+    Role.WHOLE_POWER: _WHOLE_POWER,
 }
 _ODD, _EVEN = 1, 2
 
 
 class Algebra(NamedTuple):
-    """What the rules must know of each token."""
+    """What the rules need to know of each token, as arrays."""
 
-    role: np.ndarray
+    role: np.ndarray  # what kind of leaf, or which role of an operator
     arity: np.ndarray
     parity: np.ndarray
     is_commutative: np.ndarray
     is_associative: np.ndarray
     own: np.ndarray  # int64: a number for the token, or for the size of a literal
     sign: np.ndarray  # of a literal
-    exponent: np.ndarray  # 2 or 3 for these literals, else 0
+    exponent: np.ndarray  # of a whole power; 2 or 3 for these literals; else 0
     symmetric: np.ndarray  # (1,): whether a constant absorbs a sign
 
 
@@ -61,6 +62,7 @@ class _Form(NamedTuple):
 
 
 def make_algebra(library: Library, *, symmetric_constants: bool) -> Algebra:
+    """For `forms`; `symmetric_constants` says that the prior of constants is symmetric about 0."""
     roles, own, signs, exponents = [], [], [], []
     for token_id, token in enumerate(library):
         number = np.uint64(token_id + 1)
@@ -73,7 +75,8 @@ def make_algebra(library: Library, *, symmetric_constants: bool) -> Algebra:
             sign = -1 if token.value < 0 else 1
             exponent = int(abs(token.value)) if abs(token.value) in (2.0, 3.0) else 0
         else:
-            role = _LEAF if token.is_leaf else _ROLES.get(token.name, _FUNCTION)
+            role = _LEAF if token.is_leaf else _ROLES[token.role]
+            exponent = token.exponent or 0
         roles.append(role)
         own.append(_mixed(int(number) ^ (0x5851F42D4C957F2D * (1 + min(role, _LITERAL)))))
         signs.append(sign)
@@ -114,7 +117,7 @@ def _mix(number, salt):
 def _atom(key, sign, is_free, has_constant):
     nothing = np.int64(0)
     return _Form(
-        np.int64(_ATOM), np.int64(key), np.int64(sign), bool(is_free), bool(has_constant),
+        np.int64(_ATOM_FORM), np.int64(key), np.int64(sign), bool(is_free), bool(has_constant),
         nothing, nothing, nothing, nothing,
     )  # fmt: skip
 
@@ -122,11 +125,11 @@ def _atom(key, sign, is_free, has_constant):
 @compiled
 def _key(form):
     """The number of a form, its own sign aside."""
-    if form.kind == _SUM:
+    if form.kind == _SUM_FORM:
         return _mix(form.plus, 11) + 3 * _mix(form.minus, 12) + 5 * _mix(form.others, 13)
-    if form.kind == _PRODUCT:
+    if form.kind == _PRODUCT_FORM:
         return _mix(form.others, 14)
-    if form.kind == _PARTS:
+    if form.kind == _PARTS_FORM:
         return _mix(form.others + form.key, 15)
     return form.key
 
@@ -151,7 +154,7 @@ def _negated(form):
 def _added(first, second):
     plus, minus, others = np.int64(0), np.int64(0), np.int64(0)
     for part in (first, second):
-        if part.kind == _SUM:
+        if part.kind == _SUM_FORM:
             plus += part.plus if part.sign > 0 else part.minus
             minus += part.minus if part.sign > 0 else part.plus
             others += part.others
@@ -166,21 +169,21 @@ def _added(first, second):
     is_body = plus >= minus
     sign = np.int64(1) if is_free or is_body else np.int64(-1)
     return _Form(
-        np.int64(_SUM), np.int64(0), sign, is_free, first.has_constant or second.has_constant,
+        np.int64(_SUM_FORM), np.int64(0), sign, is_free, first.has_constant or second.has_constant,
         plus if is_body else minus, minus if is_body else plus, others, np.int64(0),
     )  # fmt: skip
 
 
 @compiled
 def _factors(form):
-    return form.others if form.kind == _PRODUCT else _mix(_key(form), 31)
+    return form.others if form.kind == _PRODUCT_FORM else _mix(_key(form), 31)
 
 
 @compiled
 def _product(factors, sign, is_free, has_constant):
     nothing = np.int64(0)
     return _Form(
-        np.int64(_PRODUCT), nothing, np.int64(1) if is_free else np.int64(sign), is_free,
+        np.int64(_PRODUCT_FORM), nothing, np.int64(1) if is_free else np.int64(sign), is_free,
         has_constant, nothing, nothing, np.int64(factors), nothing,
     )  # fmt: skip
 
@@ -197,15 +200,15 @@ def _multiplied(first, second):
 
 @compiled
 def _inverted(form):
-    """Each factor's number times an odd one: an inverse of an inverse is times that twice, and so
-    is not the thing itself, which is defined at zero."""
+    """Each factor's number times an odd one: the inverse of an inverse has that factor twice, so it
+    differs from the value itself, which is defined at zero."""
     factors = _factors(form) * np.int64(0x2545F4914F6CDD1D)
     return _product(factors, form.sign, form.is_free, form.has_constant)
 
 
 @compiled
 def _whole_power(form, exponent):
-    is_even = exponent == 2
+    is_even = exponent % 2 == 0
     sign = np.int64(1) if is_even else form.sign
     if not form.has_constant:
         return _product(_factors(form) * exponent, sign, form.is_free, False)
@@ -233,14 +236,14 @@ def _function(token, algebra, first, second):
     # Where order matters the parts are the digits of a number: a step along multiplies by `shift`.
     parts, shift = np.int64(0), np.int64(1)
     for part in (first, second):
-        is_same = part.kind == _PARTS and part.key == own and part.sign > 0
+        is_same = part.kind == _PARTS_FORM and part.key == own and part.sign > 0
         step = part.plus if is_same else np.int64(0x2545F4914F6CDD1D)
         if not is_commutative:
             parts, shift = parts * step, shift * step
         parts += part.others if is_same else _mix(_text(part), 57)
     nothing = np.int64(0)
     return _Form(
-        np.int64(_PARTS), own, np.int64(1), False, has_constant, shift, nothing, parts, nothing
+        np.int64(_PARTS_FORM), own, np.int64(1), False, has_constant, shift, nothing, parts, nothing
     )
 
 
@@ -261,29 +264,27 @@ def _leaf(token, algebra):
 @compiled
 def _operation(token, algebra, first, second):
     role = algebra.role[token]
-    if role == _NEG:
-        return _negated(first)
-    if role == _ADD:
+    if role == _SUM:
         return _added(first, second)
-    if role == _SUBTRACT:
+    if role == _DIFFERENCE:
         return _added(first, _negated(second))
-    if role == _MULTIPLY:
+    if role == _PRODUCT:
         return _multiplied(first, second)
-    if role == _DIVIDE:
+    if role == _QUOTIENT:
         return _multiplied(first, _inverted(second))
-    if role == _INV:
+    if role == _NEGATIVE:
+        return _negated(first)
+    if role == _RECIPROCAL:
         return _inverted(first)
-    if role == _SQUARE:
-        return _whole_power(first, np.int64(2))
-    if role == _CUBE:
-        return _whole_power(first, np.int64(3))
+    if role == _WHOLE_POWER:
+        return _whole_power(first, algebra.exponent[token])
     if role == _POWER and second.exponent > 0 and second.sign > 0:
         return _whole_power(first, second.exponent)
     return _function(token, algebra, first, second)
 
 
 @compiled
-def _forms(trees, algebra, found):
+def _forms(trees, algebra, numbers):
     empty = _atom(np.int64(0), np.int64(1), False, False)
     stack = [empty for _ in range(trees.shape[1] + 2)]
     for row in range(len(trees)):
@@ -302,11 +303,11 @@ def _forms(trees, algebra, found):
             height -= arity
             stack[height] = _operation(token, algebra, first, second)
             height += 1
-        found[row] = _text(stack[0])
+        numbers[row] = _text(stack[0])
 
 
 def forms(trees: np.ndarray, algebra: Algebra) -> np.ndarray:
     """One number a tree, int64; `trees` are ids padded with -1, each row one complete tree."""
-    found = np.zeros(len(trees), dtype=np.int64)
-    _forms(np.ascontiguousarray(trees, dtype=np.int8), algebra, found)
-    return found
+    numbers = np.zeros(len(trees), dtype=np.int64)
+    _forms(np.ascontiguousarray(trees, dtype=np.int8), algebra, numbers)
+    return numbers
