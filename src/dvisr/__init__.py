@@ -9,6 +9,8 @@ from dvisr.estimator import DVISRRegressor, FitWarning, load
 from dvisr.exact import ExactPosterior, exact_posterior
 from dvisr.expression import Expression, parse
 from dvisr.library import Library, new_operator
+from dvisr.noise import Gaussian, Relative, Student
+from dvisr.settings import FitSettings
 
 __version__ = "0.1.0"
 
@@ -18,10 +20,14 @@ __all__ = [
     "Decades",
     "ExactPosterior",
     "Expression",
+    "FitSettings",
     "FitWarning",
+    "Gaussian",
     "Grammar",
     "Library",
     "Normal",
+    "Relative",
+    "Student",
     "compare",
     "exact_posterior",
     "load",

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console, printable
-from dvisr.cli.options import Noise, names
+from dvisr.cli.console import finite, late_progress, new_console, printable, verdict_lines
+from dvisr.cli.options import chosen_noise, names, noise_option
 from dvisr.comparing import Comparison
 from dvisr.comparing import compare as compare_formulas
 from dvisr.data import dataset_from_table, read_table
@@ -33,13 +33,7 @@ from dvisr.data import dataset_from_table, read_table
     "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
 )
 @click.option("--err", help="A column with the standard deviation of each row's noise.")
-@click.option(
-    "--noise",
-    type=Noise(),
-    default="infer",
-    show_default=True,
-    help="Standard deviation of the noise (with --err, a factor of it), or infer.",
-)
+@noise_option()
 @click.option(
     "--constant-prior",
     default="decades",
@@ -66,6 +60,7 @@ def compare(
     DATA is a CSV file with a header, or a Parquet file.
     """
     dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    settings["noise"] = chosen_noise(settings["noise"], err)
     with late_progress("weighing formulas"):
         found = compare_formulas(
             dataset.X,
@@ -89,6 +84,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
         ],
         "verdict": found.verdict,
         "reasons": found.reasons,
+        "checks": [check.as_dict() for check in found.checks.checks],
         "assumptions": found.assumptions,
     }
 
@@ -115,8 +111,7 @@ def _print(found: Comparison, coverage: float) -> None:
     if len(found.constants):
         console.print(f"\nConstants, with intervals of {100.0 * coverage:g} %")
         _print_constants(console, found)
-    console.print(f"verdict: {found.verdict}")
-    for sentence in [*found.reasons, *found.assumptions]:
+    for sentence in [*verdict_lines(found.checks), *found.assumptions]:
         console.print(Text(printable(sentence)))
 
 

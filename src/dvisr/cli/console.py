@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dvisr.checks import QUESTIONS, Verdict
+
 _QUIET_SECONDS = 2.0
 
 
@@ -66,3 +68,15 @@ def new_console() -> Console:
 def printable(text: str) -> str:
     """Control characters, as a column's name may hold them, shown rather than obeyed."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """The verdict, a line for each of its two questions, and the reasons below."""
+    lines = [f"verdict: {verdict.word}"]
+    for group, question in QUESTIONS.items():
+        lines.append(f"  {question} {verdict.group_word(group)}")
+        doubts = [check for check in verdict.checks if check.group == group and check.grade]
+        lines += [
+            f"    {check.name}: {check.sentence}" for check in sorted(doubts, key=lambda c: -c.grade)
+        ]
+    return lines

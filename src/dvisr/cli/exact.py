@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, printable
-from dvisr.cli.options import Noise, names
+from dvisr.cli.options import names, noise_option
 from dvisr.data import dataset_from_table, read_table
 from dvisr.exact import ExactPosterior, exact_posterior
 from dvisr.types import Dataset
@@ -36,19 +36,22 @@ from dvisr.types import Dataset
     show_default=True,
     help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
 )
-@click.option(
-    "--noise",
-    "--likelihood-std",
-    type=Noise(),
-    default=1.0,
-    show_default=True,
-    help="Standard deviation of the noise (with --err, a factor of it), or infer.",
+@noise_option(
+    "Standard deviation of Gaussian noise (with --err, a factor of it), infer, student, student:NU or "
+    "relative; 1 unless given."
 )
 @click.option(
     "--tree-prior",
     default="uniform",
     show_default=True,
     help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
+)
+@click.option(
+    "--max-constants", type=click.IntRange(min=0), help="The most constants; by default any number."
+)
+@click.option(
+    "--constant-prior",
+    help="decades, decades:LOW,HIGH or normal:MEAN,STD; by default the Normal below.",
 )
 @click.option(
     "--constant-prior-mean", default=0.0, show_default=True, help="Mean of the Normal prior of c."
@@ -72,6 +75,7 @@ def exact(
     DATA is a CSV file with a header, or a Parquet file.
     """
     dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    settings["noise"] = settings["noise"] or "1"
     settings["operators"] = [name for name in settings["operators"].split(",") if name.strip()]
     posterior = _solved(dataset, settings)
     if as_json:
@@ -84,13 +88,13 @@ def exact(
 def _settings(settings: dict[str, Any], err: str | None) -> str:
     """What the numbers rest on."""
     noise = settings["noise"]
-    text = "noise inferred" if noise == "infer" else f"noise {noise:g}"
+    text = "noise inferred" if noise == "infer" else f"noise {noise}"
     if err is not None:
         text += f" times column {err!r}"
     text += f", {settings['tree_prior']} prior of trees, constraints {settings['constraints']}"
     if settings["constants"] or "c" in settings["operators"]:
         mean, std = settings["constant_prior_mean"], settings["constant_prior_std"]
-        text += f", constants Normal({mean:g}, {std:g})"
+        text += f", constants {settings['constant_prior'] or f'Normal({mean:g}, {std:g})'}"
     return text
 
 

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, fit_progress, new_console, printable
-from dvisr.cli.options import Noise, names
+from dvisr.cli.console import finite, fit_progress, new_console, printable, verdict_lines
+from dvisr.cli.options import chosen_noise, names, noise_option
 from dvisr.data import PLANETS, dataset_from_table, read_table
 from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.estimator.regressor import OPERATORS
@@ -54,13 +54,7 @@ _DEFAULT = DVISRRegressor()
     show_default=True,
     help="decades, decades:LOW,HIGH, or normal:MEAN,STD.",
 )
-@click.option(
-    "--noise",
-    "--likelihood-std",
-    type=Noise(),
-    default=None,
-    help="Standard deviation of the noise, or infer. By default infer; with --err, 1 (of it).",
-)
+@noise_option()
 @click.option("--recipe", default="default", show_default=True, help="default, paper, ...")
 @click.option("--num-steps", type=int, help="Steps; by default the recipe's own.")
 @click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
@@ -78,7 +72,7 @@ def fit(
     as_json: bool,
     seed: int,
     out: Path | None,
-    noise: float | str | None,
+    noise: str | None,
     **settings: Any,
 ) -> int | None:
     """Search the formulas for those that the data make likely, and print them with their
@@ -91,8 +85,7 @@ def fit(
     settings["operators"] = tuple(
         name.strip() for name in settings["operators"].split(",") if name.strip()
     )
-    # Error bars that were measured are believed unless it is asked for.
-    settings["noise"] = noise if noise is not None else ("infer" if err is None else 1.0)
+    settings["noise"] = chosen_noise(noise, err)
     model = DVISRRegressor(random_state=seed, run_dir=out, **settings)
     seconds = _fitted(model, dataset)
     if as_json:
@@ -106,10 +99,9 @@ def _fitted(model: DVISRRegressor, dataset: Dataset) -> float:
     import time
 
     began = time.perf_counter()
-    frame = pd.DataFrame(dataset.X, columns=list(dataset.feature_names))
     with fit_progress("searching formulas") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
-        model.fit_showing(frame, dataset.y, progress, y_err=dataset.y_err)
+        model.fit_table(dataset, progress)
     return time.perf_counter() - began
 
 
@@ -180,16 +172,16 @@ def summary(model: DVISRRegressor) -> list[str]:
     noise = model.noise_
     kind = "noise factor" if model._problem.data.y_err is not None else "noise"
     lines = [
-        f"verdict: {found['verdict']}",
-        *(f"  {reason}" for reason in found["reasons"]),
+        *verdict_lines(model.verdict_),
         f"log evidence {model.log_evidence_:.4f} ± {model.log_evidence_stderr_:.2g}"
-        + (" (every tree was weighed)" if found["exact"] else " (of what was visited)"),
+        + (" (exact: every tree was weighed)" if found["exact"] else " (of what was visited)"),
         f"{kind} {with_spread(noise['mean'], noise['std'])}, R² {found['r2']:.4f}",
         f"{found['num_trees_visited']:,} trees visited of {_large(found['num_allowed'])}; "
         f"all of up to {found['complete_size']} tokens"
         if not found["exact"]
         else f"all {found['num_allowed']:,} trees weighed",
         f"prior of constants: {model._problem.constant_prior}",
+        f"noise model: {model._problem.likelihood.describe(has_bars=model._problem.data.y_err is not None)}",
     ]
     if len(model.inclusion_) > 1:
         shown = [f"{name} {share:.3f}" for name, share in model.inclusion_.items() if share >= 5e-4]

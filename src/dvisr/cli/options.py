@@ -7,17 +7,39 @@ from typing import Any
 
 import click
 
+from dvisr.noise import noise_model
+
 
 class Noise(click.ParamType):
-    name = "NUMBER|infer"
+    name = "NUMBER|infer|student[:NU[,SCALE]]|relative[:SCALE]"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        if value == "infer":
-            return "infer"
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
         try:
-            return float(value)
-        except (TypeError, ValueError):
-            self.fail(f"{value!r} is neither a number nor 'infer'", param, ctx)
+            noise_model(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+def noise_option(help_text: str = "") -> Any:
+    """`--noise`, the same for every command that has a likelihood."""
+    return click.option(
+        "--noise",
+        "--likelihood-std",
+        type=Noise(),
+        default=None,
+        help=help_text
+        or "Standard deviation of Gaussian noise, infer, student (for outliers), student:NU, "
+        "relative (in proportion to a positive target). By default infer; with --err, 1: the "
+        "error bars themselves.",
+    )
+
+
+def chosen_noise(noise: str | None, err: str | None) -> str:
+    """Error bars that were measured are believed unless something else is asked for."""
+    if noise is not None:
+        return noise
+    return "infer" if err is None else "1"
 
 
 def names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:

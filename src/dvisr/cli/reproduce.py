@@ -28,7 +28,7 @@ from dvisr.experiments import (
 from dvisr.experiments import (
     reproduce as run_all,
 )
-from dvisr.recipes import RECIPES
+from dvisr.recipes import OLDER_NAMES, RECIPES
 
 _LIMITS = (
     "pass: KL at most 1.25 times the published one, or 1.25 times 0.001 if that is smaller; "
@@ -59,7 +59,7 @@ def _sizes(_: Any, __: Any, value: str | None) -> tuple[int, ...] | None:
     "--recipe",
     default="paper",
     show_default=True,
-    type=click.Choice(list(RECIPES)),
+    type=click.Choice([*RECIPES, *OLDER_NAMES]),
     help="Policy, objective, optimiser and schedule.",
 )
 @click.option(
@@ -97,7 +97,7 @@ def reproduce(
 
     Recipes: paper has the paper's hyperparameters, with stratified draws in the scaling
     experiments and exploring ones where there are constants; paper-literal draws as the authors'
-    code does; paper-ewma has the baseline that the paper's text names. default is ours: a policy
+    code does; paper-ewma has the baseline that the paper's text names. network is ours (default is an older name of it): a policy
     that sees its place, Adam with cosine decay, trajectory balance with replay (with constants,
     trees filled several times), and a network that depends on the budget of steps and samples.
     shallow has one layer of 128 units; the others are shallow with one thing changed: a
@@ -121,7 +121,7 @@ def reproduce(
 
             run_all(
                 chosen,
-                recipe,
+                OLDER_NAMES.get(recipe, recipe),
                 seed,
                 num_steps=steps,
                 num_samples=samples,

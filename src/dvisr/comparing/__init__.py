@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-import difflib
-import inspect
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,29 +12,28 @@ import numpy as np
 from dvisr.comparing.result import (
     Compared,
     Comparison,
-    is_heavy,
-    judge,
     list_assumptions,
     make_constants,
     make_table,
+    make_verdict,
     own_seed,
 )
 from dvisr.constants import AbstractConstantPrior
-from dvisr.constants import constant_prior as make_constant_prior
+from dvisr.diagnostics import pareto_k
 from dvisr.expression import Expression, canonical_form, parse
 from dvisr.expression.parsing import _lexemes
+from dvisr.fitting.checks import is_heavy
 from dvisr.library import OPERATORS, Library
-from dvisr.likelihood import make_likelihood
 from dvisr.marginal import Engine, Weighed, weigh
-from dvisr.posterior.datatree import loo_of_draws, pareto_k
-from dvisr.types import Dataset, as_numbers
+from dvisr.posterior.loo import loo_of_draws
+from dvisr.problem import Problem, make_problem, seed_of, threads_of, unknown_parameter
+from dvisr.settings import FitSettings
+from dvisr.types import Dataset
 
 __all__ = ["Comparison", "compare"]
 
 _MOST_ROWS_LEFT_OUT = 2_000  # leaving one out takes a millisecond or two a row
-_STARTS = (48, 256)  # of the optimiser: the more, the fewer rows there are
 _STARTS_TIMES_ROWS = 500_000
-_ERRORS = (0.01, 0.004, 0.0015)  # of a log evidence, to be tried in turn
 
 
 def compare(
@@ -45,7 +41,7 @@ def compare(
     y: Any,
     expressions: Sequence[str],
     *,
-    noise: float | str = "infer",
+    noise: Any = "infer",
     y_err: Any = None,
     sample_weight: Any = None,
     constant_prior: str | AbstractConstantPrior = "decades",
@@ -57,129 +53,100 @@ def compare(
 ) -> Comparison:
     """Which of these formulas the data support, by how much, and with which constants.
 
-    - `X`, `y`: the data, as arrays or data frames; `y_err`: one standard deviation a row;
-      `sample_weight`: how often each row was observed. Rows of weight 0 are left out.
-    - `expressions`: texts such as "c * exp(-x0 / c)". Every `c` is a constant of its own, to be
-      found; numbers are themselves; columns go by their names, odd ones in backticks.
-    - `noise`: the standard deviation of the noise (a factor of `y_err` where that is given), or
-      "infer" to find it too.
-    - `constant_prior`: "decades", "decades:1e-6,1e6", "normal:0,10", or a prior.
-    - `coverage`: of the intervals of the constants.
-    - `n_jobs`: formulas weighed at the same time; -1 for as many as there are cores.
+    Parameters
+    ----------
+    X : array-like or data frame of shape (rows, columns)
+    y : array-like of shape (rows,)
+    expressions : sequence of str
+        Texts such as "c * exp(-x0 / c)". Every `c` is a constant of its own, to be found; numbers
+        are themselves; columns go by their names, odd ones in backticks.
+    noise : float, str or AbstractNoise
+        As in `DVISRRegressor`.
+    y_err : array-like of shape (rows,), optional
+        One error bar a row.
+    sample_weight : array-like of shape (rows,), optional
+        How often each row was seen. Rows of weight 0 are left out.
+    constant_prior : str or AbstractConstantPrior
+        "decades", "decades:LOW,HIGH", "normal:MEAN,STD", or a prior.
+    feature_names : sequence of str, optional
+    coverage : float
+        Of the intervals of the constants.
+    n_jobs : int, optional
+        Formulas weighed at the same time; None or -1 for as many as there are cores.
+    random_state : int, generator or None
+        A seed, for the same numbers again; None for another one each time.
 
-    Leave-one-out prediction (`elpd_loo`) is worked out for up to 2,000 rows and is NaN beyond.
-    A formula's numbers depend on the data, the settings and itself alone, not on its rivals.
+    Returns
+    -------
+    Comparison
+
+    Notes
+    -----
+    Leave-one-out prediction (`elpd_loo`) is worked out for up to 2,000 rows and is NaN beyond. A
+    formula's numbers depend on the data, the settings and itself alone, not on its rivals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dvisr import compare
+    >>> x = np.linspace(1, 5, 20)
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(20)
+    >>> found = compare(x[:, None], 3 * x + noise, ["c * x0", "c * x0 * x0"], random_state=0)
+    >>> found.table["expression"][0]
+    'c * x0'
     """
     if unknown:
-        raise TypeError(_unknown_parameter(next(iter(unknown))))
+        raise unknown_parameter(compare, next(iter(unknown)))
     if not (isinstance(coverage, (int, float)) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
-    prior = make_constant_prior(constant_prior)
     data = Dataset.create(X, y, y_err, feature_names)
-    weights = _checked_weights(sample_weight, len(data.y))
-    formulas = _formulas(expressions, data.feature_names, prior)
-    seed, workers = _seed(random_state), _workers(n_jobs)
-    kept = slice(None) if weights is None else weights > 0.0
-    likelihood = make_likelihood(
-        data.y[kept],
-        noise,
-        None if data.y_err is None else data.y_err[kept],
-        None if weights is None else weights[kept],
-    )
+    problems = [
+        make_problem(
+            data,
+            operators=_words(text),
+            constants=True,
+            max_tokens=200,
+            max_constants=None,
+            constraints="none",
+            tree_prior="allowed",
+            constant_prior=constant_prior,
+            noise=noise,
+            sample_weight=sample_weight,
+        )
+        for text in _texts(expressions)
+    ]
+    formulas = _formulas(_texts(expressions), problems)
+    seed, settings = seed_of(random_state), FitSettings()
 
-    def solve(expression: Expression) -> Compared:
-        engine = Engine(expression.library, data.X[kept], likelihood, prior, num_threads=1)
-        return _compared(engine, expression, seed)
+    def solve(pair: tuple[Problem, Expression]) -> Compared:
+        return _compared(*pair, seed, settings)
 
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(solve, formulas))
+    with concurrent.futures.ThreadPoolExecutor(threads_of(n_jobs)) as pool:
+        found = list(pool.map(solve, zip(problems, formulas, strict=True)))
     if not any(one.is_defined for one in found):
         raise ValueError(
             f"none of the formulas is defined on every row, not {formulas[0]} for one: look for "
             f"logarithms and roots of negative values and divisions by zero"
         )
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))
-    verdict, reasons = judge(found)
     return Comparison(
         make_table(found),
         make_constants(found, coverage),
-        verdict,
-        reasons,
-        list_assumptions(prior, likelihood, data.y_err is not None),
+        make_verdict(found, seed, settings),
+        list_assumptions(problems[0]),
         tuple(found),
         seed,
     )
 
 
-def _unknown_parameter(name: str) -> str:
-    known = list(inspect.signature(compare).parameters)[:-1]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known)}"
-    return f"compare has no parameter {name!r}: {hint}"
-
-
-def _checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
-    if sample_weight is None:
-        return None
-    weights = as_numbers(np.asarray(sample_weight), "sample_weight")
-    if weights.shape != (rows,):
-        raise ValueError(f"sample_weight must be one number a row: {rows}, not {weights.shape}")
-    if (weights < 0.0).any():
-        row = int(np.flatnonzero(weights < 0.0)[0])
-        raise ValueError(
-            f"sample_weight must not be negative, but is {weights[row]:g} in row {row + 1}"
-        )
-    if not (weights > 0.0).any():
-        raise ValueError("sample_weight is 0 in every row, which leaves no data: give some weight")
-    return weights
-
-
-def _seed(random_state: Any) -> int:
-    """A whole number from what scikit-learn takes."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"random_state must not be negative, not {random_state}")
-        return int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    raise ValueError(f"random_state must be a whole number or a generator, not {random_state!r}")
-
-
-def _workers(n_jobs: int | None) -> int:
-    if n_jobs is None:
-        return 1
-    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a whole number other than 0, not {n_jobs!r}")
-    cores = os.cpu_count() or 1
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
-
-
-def _formulas(
-    texts: Sequence[str], names: Sequence[str], prior: AbstractConstantPrior
-) -> list[Expression]:
-    if isinstance(texts, str):
-        texts = [texts]
-    listed = list(texts)
-    if not listed:
+def _texts(expressions: Sequence[str]) -> list[str]:
+    texts = [expressions] if isinstance(expressions, str) else list(expressions)
+    if not texts:
         raise ValueError("there is no formula to compare: give at least one, as in 'c * x0 + c'")
-    found: dict[tuple[Library, str], Expression] = {}
-    for number, text in enumerate(listed, 1):
-        try:
-            expression = parse(text, _library(text, names))
-        except ValueError as error:
-            raise ValueError(f"formula {number}, {text!r:.80}: {error}") from None
-        form = canonical_form(expression, symmetric_constants=prior.is_symmetric)
-        same = found.setdefault((expression.library, form), expression)
-        if same is not expression:
-            raise ValueError(f"formula {number}, {text!r:.80}, is the same as {same}: list it once")
-    return list(found.values())
+    return texts
 
 
-def _library(text: str, names: Sequence[str]) -> Library:
+def _words(text: str) -> list[str]:
     """Every operator that comes with the package, and the numbers in the formula."""
     lexemes = _lexemes(text) if isinstance(text, str) else []
     spellings: dict[float, str] = {}
@@ -189,31 +156,51 @@ def _library(text: str, names: Sequence[str]) -> Library:
     numbers = [spellings[value] for value in sorted(spellings)]
     if any(lexeme.kind == "name" and lexeme.text == "pi" for lexeme in lexemes):
         numbers.append("pi")
-    return Library.create([*OPERATORS, *numbers], names, constants=True)
+    return [*OPERATORS, *numbers]
 
 
-def _compared(engine: Engine, expression: Expression, seed: int) -> Compared:
+def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[Expression]:
+    known: dict[tuple[Library, str], Expression] = {}
+    formulas = []
+    for number, (text, problem) in enumerate(zip(texts, problems, strict=True), 1):
+        try:
+            expression = parse(text, problem.grammar.library)
+        except ValueError as error:
+            raise ValueError(f"formula {number}, {text!r:.80}: {error}") from None
+        symmetric = problem.constant_prior.is_symmetric
+        form = canonical_form(expression, symmetric_constants=symmetric)
+        same = known.setdefault((expression.library, form), expression)
+        if same is not expression:
+            raise ValueError(f"formula {number}, {text!r:.80}, is the same as {same}: list it once")
+        formulas.append(expression)
+    return formulas
+
+
+def _compared(
+    problem: Problem, expression: Expression, seed: int, settings: FitSettings
+) -> Compared:
+    engine = Engine.of(problem, num_threads=1)
     own = own_seed(seed, expression)
-    rows = len(engine.likelihood.y)
-    weighed, k = _weighed(engine, expression, own)
+    weighed = _weighed(engine, expression, own, settings)
     loo = None
-    if math.isfinite(weighed.log_marginal) and rows <= _MOST_ROWS_LEFT_OUT:
+    if math.isfinite(weighed.log_marginal) and len(engine.likelihood.y) <= _MOST_ROWS_LEFT_OUT:
         loo = loo_of_draws(engine, expression, weighed, seed=own)
-    return Compared(expression, engine, weighed, loo, k)
+    return Compared(problem, expression, engine, weighed, loo)
 
 
-def _weighed(engine: Engine, expression: Expression, seed: int) -> tuple[Weighed, float]:
-    """With the Pareto k of the weights. Where few draws decide, more carefully: a proposal that is
-    better adapted may do."""
+def _weighed(
+    engine: Engine, expression: Expression, seed: int, settings: FitSettings
+) -> Weighed:
+    """Where few draws decide, more carefully: a proposal that is better adapted may do."""
+    own = settings.weighing
     tokens = np.array(expression.tokens, dtype=np.int8)
-    fewest, most = _STARTS
+    fewest, most = own.compared_starts
     starts = max(fewest, min(most, _STARTS_TIMES_ROWS // len(engine.likelihood.y)))
-    for error in _ERRORS:
+    for error in own.compared_errors:
         rng = np.random.default_rng(seed)
-        weighed = weigh(engine, tokens, rng, error=error, num_starts=starts)
+        weighed = weigh(engine, tokens, rng, own, error=error, num_starts=starts)
         if expression.num_constants == 0 or not math.isfinite(weighed.log_marginal):
-            return weighed, math.nan
-        k = pareto_k(weighed.log_weights)
-        if not is_heavy(weighed, k) or weighed.error > error:
+            break
+        if not is_heavy(weighed, pareto_k(weighed.log_weights)) or weighed.error > error:
             break  # all is well, or no more can be done
-    return weighed, k
+    return weighed

@@ -10,34 +10,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
-from dvisr.constants import AbstractConstantPrior
+from dvisr.checks import SEARCH, Check, Grade, Verdict, graded
+from dvisr.diagnostics import pareto_k, r_squared
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
-from dvisr.likelihood import NOISE_PRIOR_FRACTION, AbstractLikelihood, InferredNoise
-from dvisr.marginal import Engine, Weighed
-from dvisr.posterior.datatree import noise_unit, tree_datatree
+from dvisr.fitting import checks
+from dvisr.marginal import Engine, Weighed, noise_draws, residuals_of
+from dvisr.posterior import Draws, Function, Posterior, inclusion_of
+from dvisr.posterior.arviz import noise_unit, tree_datatree
+from dvisr.problem import Problem
+from dvisr.settings import FitSettings
 
 if TYPE_CHECKING:
     import xarray
 
-OK, CAUTION, DO_NOT_TRUST = "ok", "caution", "do-not-trust"
 _ROUGH, _WRONG = 0.1, 0.5  # errors of a log evidence from which to take care, and to refuse
-_HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
-_SHARE = 0.01  # of a single draw: below it a heavy-looking tail is bounded and does no harm
 _FEWEST_EFFECTIVE = 100
+_MOST_MOMENTS = 4_000  # draws of constants that the moments of the noise are averaged over
 
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
     """What is known of one formula."""
 
+    problem: Problem
     expression: Expression
     engine: Engine
     weighed: Weighed
     loo: Any  # ArviZ's ELPDData, or None
-    pareto_k: float  # of the importance weights
 
     @property
     def has_constants(self) -> bool:
@@ -52,18 +54,37 @@ class Compared:
 class Comparison:
     """The formulas, best first.
 
-    - `table`: one row a formula; `constants`: one row a constant of each.
-    - `verdict`: "ok", "caution" or "do-not-trust", for the `reasons` given.
-    - `assumptions`: what the numbers rest on.
+    Attributes
+    ----------
+    table : DataFrame
+        One row a formula.
+    constants : DataFrame
+        One row a constant of each formula.
+    checks : Verdict
+        The checks: whether the numbers can be relied on, and whether the data look like the best
+        formula with this noise.
+    verdict : str
+        "ok", "caution" or "do-not-trust": the worst grade of the checks.
+    reasons : list of str
+        What speaks against the numbers.
+    assumptions : list of str
+        What the numbers rest on.
     """
 
     table: pd.DataFrame
     constants: pd.DataFrame
-    verdict: str
-    reasons: list[str]
+    checks: Verdict
     assumptions: list[str]
     _compared: tuple[Compared, ...] = dataclasses.field(repr=False)
     _seed: int = dataclasses.field(repr=False)
+
+    @property
+    def verdict(self) -> str:
+        return self.checks.word
+
+    @property
+    def reasons(self) -> list[str]:
+        return list(self.checks.reasons)
 
     def to_datatree(self, i: int = 0, *, count: int = 2000) -> xarray.DataTree:
         """Draws of the constants and the noise of the formula in row `i`, for ArviZ."""
@@ -78,15 +99,9 @@ class Comparison:
         parts = [self.table[shown].to_string(float_format="%.6g")]
         if len(self.constants):
             parts.append(self.constants.to_string(index=False, float_format="%.6g"))
-        parts.append("\n".join([f"verdict: {self.verdict}", *self.reasons]))
+        parts.append("\n".join([f"verdict: {self.verdict}", *self.checks.lines]))
         parts.append("\n".join(self.assumptions))
         return "\n\n".join(parts)
-
-
-def is_heavy(weighed: Weighed, pareto_k: float) -> bool:
-    """Whether a few draws decide. A Pareto k alone is misled by a bounded bump of weights, as where
-    the prior of a constant has a peak at zero that the proposal has not."""
-    return pareto_k > _HEAVY and float(weighed.log_weights.max()) > math.log(_SHARE)
 
 
 def own_seed(seed: int, expression: Expression) -> int:
@@ -96,33 +111,29 @@ def own_seed(seed: int, expression: Expression) -> int:
 
 
 def _noise_moments(one: Compared) -> tuple[float, float]:
-    """The mean and standard deviation of the noise's own, in closed form given the constants."""
+    """The mean and standard deviation of the noise's scale, worked out given the constants and
+    averaged over those."""
     likelihood, weighed = one.engine.likelihood, one.weighed
     _, unit = noise_unit(likelihood)
-    if not isinstance(likelihood, InferredNoise):
+    if not likelihood.is_inferred:
         return unit, 0.0
-    usable = np.isfinite(weighed.log_weights) & np.isfinite(weighed.squares)
-    weights, squares = weighed.weights[usable], weighed.squares[usable]
-    shape, rate = likelihood.shape + 0.5 * likelihood.count, likelihood.rate + 0.5 * squares
-    mean = math.exp(gammaln(shape - 0.5) - gammaln(shape)) * float(weights @ np.sqrt(rate))
-    if shape <= 1.0:
-        return unit * mean, math.inf
-    variance = float(weights @ rate) / (shape - 1.0) - mean * mean
-    return unit * mean, unit * math.sqrt(max(0.0, variance))
+    order = np.argsort(-weighed.log_weights)[:_MOST_MOMENTS]
+    places = order[np.isfinite(weighed.log_weights[order])]
+    weights = weighed.weights[places] / weighed.weights[places].sum()
+    _, residuals = residuals_of(
+        one.engine, np.array(one.expression.tokens), weighed.constants[places]
+    )
+    means, squares = likelihood.scale_moments(residuals)
+    mean, square = float(weights @ means), float(weights @ squares)
+    return unit * mean, unit * math.sqrt(max(0.0, square - mean * mean))
 
 
 def _r2(one: Compared) -> float:
     """The share of the variance of y that the formula explains at the mode."""
     likelihood = one.engine.likelihood
     values, _ = evaluate(one.expression, one.engine.X, one.weighed.mode.tolist())
-    often = np.ones(len(likelihood.y)) if likelihood.weights is None else likelihood.weights
-    centred = likelihood.y - np.average(likelihood.y, weights=often)
-    size = float(np.abs(centred).max())
-    if size == 0.0:
-        return math.nan
-    with np.errstate(over="ignore"):
-        left = often @ ((likelihood.y - values) / size) ** 2
-    return float(1.0 - left / (often @ (centred / size) ** 2))
+    values = np.broadcast_to(values, likelihood.y.shape)
+    return r_squared(likelihood.y, values, likelihood.weights)
 
 
 def make_table(found: Sequence[Compared]) -> pd.DataFrame:
@@ -169,59 +180,82 @@ def make_constants(found: Sequence[Compared], coverage: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def judge(found: Sequence[Compared]) -> tuple[str, list[str]]:
-    """Whether the numbers can be relied on, and what speaks against it."""
-    reasons: list[str] = []
+def make_verdict(found: Sequence[Compared], seed: int, settings: FitSettings) -> Verdict:
+    """Whether the numbers can be relied on, and whether the data look like the best formula."""
     best = found[0]
-    is_wrong = False
-    if best.has_constants and best.weighed.error > _WRONG:
-        is_wrong = True
-        reasons.append(
-            f"The log evidence of the best formula, {best.expression}, has a standard error of "
-            f"{best.weighed.error:.2g}."
-        )
-    if best.has_constants and best.weighed.effective_size < _FEWEST_EFFECTIVE:
-        is_wrong = True
-        reasons.append(
-            f"The draws of the constants of the best formula, {best.expression}, are worth only "
-            f"{best.weighed.effective_size:.0f} independent ones."
-        )
-    for one in found:
-        if one.has_constants and not one.is_defined:
-            reasons.append(f"No constants were found at which {one.expression} is defined.")
-        elif one.weighed.error > _ROUGH and not (one is best and is_wrong):
-            reasons.append(
-                f"The log evidence of {one.expression} has a standard error of "
-                f"{one.weighed.error:.2g}."
-            )
-        elif is_heavy(one.weighed, one.pareto_k):
-            reasons.append(
-                f"The importance weights of {one.expression} have heavy tails (Pareto k "
-                f"{one.pareto_k:.2f}): its numbers may be further off than their errors say."
-            )
-    return (DO_NOT_TRUST if is_wrong else CAUTION if reasons else OK), reasons
+    made = [_integral_check(one, is_best=one is best) for one in found if one.has_constants]
+    if best.is_defined:
+        made += checks.data_checks(best.problem, _posterior_of(best, seed, settings), seed)
+    return Verdict.of(made)
 
 
-def list_assumptions(
-    prior: AbstractConstantPrior, likelihood: AbstractLikelihood, has_bars: bool
-) -> list[str]:
-    scale = float(np.asarray(likelihood.scale).flat[0])
-    if isinstance(likelihood, InferredNoise):
-        size = "error bars times a factor" if has_bars else "one standard deviation for all rows"
-        centre = "1" if has_bars else f"{NOISE_PRIOR_FRACTION:g} of the spread of y ({scale:.3g})"
-        noise = (
-            f"Gaussian, {size}, inferred; its prior weighs as much as one observation, of a size "
-            f"of {centre}"
+def _integral_check(one: Compared, *, is_best: bool) -> Check:
+    """Of one formula: whether its log evidence is known."""
+    name = f"integral of {one.expression}"
+    if not one.is_defined:
+        sentence = f"no constants were found at which {one.expression} is defined: leave it out"
+        return Check(name, SEARCH, math.inf, _ROUGH, Grade.CAUTION, sentence)
+    error, effective = one.weighed.error, one.weighed.effective_size
+    grave = _WRONG if is_best else None
+    grade = graded(error, _ROUGH, grave)
+    if grade:
+        sentence = (
+            f"the log evidence of {one.expression} has a standard error of {error:.2g}: give a "
+            f"narrower prior of constants"
         )
-    elif has_bars:
-        noise = "Gaussian, its standard deviations given row by row"
+    elif is_best and effective < _FEWEST_EFFECTIVE:
+        grade = Grade.DO_NOT_TRUST
+        sentence = (
+            f"the draws of the constants of {one.expression} are worth only {effective:.0f} "
+            f"independent ones: give a narrower prior of constants"
+        )
+    elif checks.is_heavy(one.weighed, pareto_k(one.weighed.log_weights)):
+        grade = Grade.CAUTION
+        sentence = (
+            f"the importance weights of {one.expression} have heavy tails: its numbers may be "
+            f"further off than their errors say"
+        )
     else:
-        noise = f"Gaussian, of the standard deviation {scale:g} in every row"
+        sentence = f"the log evidence of {one.expression} is known to {error:.2g}"
+    return Check(name, SEARCH, error, _ROUGH, grade, sentence, grave)
+
+
+def _posterior_of(one: Compared, seed: int, settings: FitSettings) -> Posterior:
+    """The posterior of one formula's constants, as a fit would have it that knew no other."""
+    rng = np.random.default_rng([seed, 3])
+    places = one.weighed.resampled(settings.weighing.num_draws, rng)
+    constants = one.weighed.constants[places]
+    likelihood, grammar = one.problem.likelihood, one.problem.grammar
+    value = one.weighed.log_marginal
+    function = Function(one.expression, 1.0, value, 1, one.weighed)
+    factor = noise_draws(one.engine, np.array(one.expression.tokens), constants, rng)
+    return Posterior(
+        grammar=grammar,
+        functions=(function,),
+        trees=(),
+        log_evidence=value,
+        log_evidence_stderr=one.weighed.error,
+        is_exact=False,
+        inclusion=inclusion_of(grammar, [function]),
+        draws=Draws(
+            (one.expression,),
+            np.zeros(len(places), dtype=np.int64),
+            constants,
+            factor,
+            float(np.median(likelihood.scale)),
+            likelihood.noise,
+        ),
+    )
+
+
+def list_assumptions(problem: Problem) -> list[str]:
+    """What the numbers rest on, in sentences."""
+    noise = problem.likelihood.describe(has_bars=problem.data.y_err is not None)
     sentences = [
-        f"Prior of every constant: {prior}.",
+        f"Prior of every constant: {problem.constant_prior}.",
         f"Noise: {noise}.",
         "The formulas are equally probable beforehand, and these alone are compared.",
     ]
-    if likelihood.weights is not None:
-        sentences.append("A row counts as often as its weight says.")
+    if problem.likelihood.weights is not None:
+        sentences.append("A row counts as often as it was seen.")
     return sentences

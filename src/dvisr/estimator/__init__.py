@@ -1,6 +1,6 @@
 """`DVISRRegressor`."""
 
-from dvisr.estimator.loading import load
 from dvisr.estimator.regressor import DVISRRegressor, FitWarning
+from dvisr.estimator.saving import load
 
 __all__ = ["DVISRRegressor", "FitWarning", "load"]

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dvisr.constants import AbstractConstantPrior
 from dvisr.constraints import Constraints
-from dvisr.estimator import preparing, saving
-from dvisr.estimator.answering import Answering
+from dvisr.estimator import input as checked
+from dvisr.estimator import saving
+from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
-from dvisr.fitting.front import FRONT_COLUMNS, front
-from dvisr.fitting.loop import NUM_SAMPLES, NUM_STEPS, Progress, Search
-from dvisr.fitting.problem import Problem
-from dvisr.fitting.run import heeding_signals, run
-from dvisr.fitting.sampled import run_sampled
+from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter, heeding_signals
+from dvisr.fitting.network_fitter import NetworkFitter
+from dvisr.fitting.search import Progress
 from dvisr.library import Token
-from dvisr.posterior.answer import Posterior
+from dvisr.noise import AbstractNoise
 from dvisr.prior import TreePrior
+from dvisr.problem import Problem, make_problem, seed_of, threads_of, whole_number
+from dvisr.settings import FitSettings
+from dvisr.types import Dataset
 
 OPERATORS = ("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
 
@@ -32,34 +34,86 @@ class FitWarning(UserWarning):
     """The verdict on a fit is not "ok"."""
 
 
-class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Symbolic regression with a posterior: which formulas, with what probability.
 
     Parameters
     ----------
-    operators : names of operators and numbers, or operators made by `new_operator`.
-    constants : whether formulas may hold constants; their values are integrated out.
-    max_tokens : the size of the largest formula: operators, variables and constants together.
-    max_constants : the most constants in a formula; None for no limit but the size.
-    constraints : "default", "paper", "none", names of rules, rules, or a list of these.
-    tree_prior : "size-balanced", "uniform", "allowed", "weights", or weights by token.
-    constant_prior : "decades", "decades:LOW,HIGH", "normal:MEAN,STD", or a prior.
-    noise : "infer", or the standard deviation of the noise (with `y_err`, a factor of it).
-    recipe : "default", or one that samples constants by a network, such as "paper".
-    num_steps : steps of the search, or of the training; None for the recipe's own, here 20.
-    num_samples : trees of each kind that a step tries; None for the recipe's own, here 256.
-    max_time : seconds after which to stop, compiling aside; None for no limit.
-    n_jobs : threads; None or -1 for all cores.
-    random_state : a seed, for the same answer again.
-    warm_start : whether a second `fit` on the same data goes on where the first ended.
-    run_dir : a folder to save the fitted model in; None for nowhere.
-    verbose : 0 for silence, 1 for progress on standard error.
+    operators : sequence of str or Token, default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+        Names of operators and numbers, or operators made by `new_operator`.
+    constants : bool, default=True
+        Whether formulas may hold constants; their values are integrated out.
+    max_tokens : int, default=15
+        The size of the largest formula: operators, variables and constants together.
+    max_constants : int or None, default=4
+        The most constants in a formula; None for no limit but the size. A constraint
+        `max-constants=N` takes the place of the default.
+    constraints : str, rule or list of these, default="default"
+        "default", "paper", "none", names of rules, or rules.
+    tree_prior : str, mapping or TreePrior, default="size-balanced"
+        "size-balanced", "uniform", "allowed", "weights", or weights by token.
+    constant_prior : str or AbstractConstantPrior, default="decades"
+        "decades", "decades:LOW,HIGH" or "normal:MEAN,STD", as text or as `Decades` and `Normal`.
+    noise : float, str or AbstractNoise, default="infer"
+        "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor of
+        it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a positive
+        target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
+    recipe : str, default="default"
+        "default" for the search; "paper", "network" and others train a network that samples
+        constants.
+    num_steps : int or None, default=None
+        Steps of the search, or of the training; None for the recipe's own, here 20.
+    num_samples : int or None, default=None
+        Trees of each kind that a step tries; None for the recipe's own, here 256.
+    max_time : float or None, default=None
+        Seconds after which to stop, compiling aside; None for no limit.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.
+    random_state : int, generator or None, default=None
+        A seed, for the same answer again; None for another one each time.
+    warm_start : bool, default=False
+        Whether a second `fit` on the same data goes on where the first ended.
+    run_dir : path or None, default=None
+        A folder to save the fitted model in; None for nowhere.
+    verbose : int, default=0
+        0 for silence, 1 for progress on standard error.
+    settings : FitSettings or None, default=None
+        Settings of search, weighing and checks; None for the usual ones.
 
     Attributes
     ----------
-    functions_ : one row a function, likeliest first: trees that are the same function merged.
-    posterior_ : one row a tree.
-    log_evidence_, elbo_, noise_, inclusion_, diagnostics_, history_, front_, interrupted_, n_iter_
+    functions_ : DataFrame
+        One row a function, likeliest first: trees that are the same function merged.
+    posterior_ : DataFrame
+        One row a tree.
+    log_evidence_, log_evidence_stderr_ : float
+        The log evidence and its standard error, as far as the integrals over constants go.
+    elbo_ : float
+        Of the network's draws at the end.
+    noise_ : dict
+        "mean" and "std" of the noise's scale: in the units of y, of its logarithm for relative
+        noise, or a factor of the error bars.
+    inclusion_ : Series
+        The probability that each variable appears.
+    verdict_ : Verdict
+        The checks, each with what was measured, its limit, its grade and a sentence.
+    diagnostics_ : dict
+        "verdict", "reasons", "checks", and what else was measured; docs/fits.md explains each key.
+    history_, front_ : DataFrame
+        One row a step; accuracy against complexity.
+    interrupted_ : bool
+    n_iter_ : int
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dvisr import DVISRRegressor
+    >>> x = np.linspace(1, 3, 12)
+    >>> y = 2 * x + 0.05 * np.random.default_rng(0).standard_normal(12)
+    >>> model = DVISRRegressor(operators=("+", "*"), max_tokens=3, random_state=0)
+    >>> model.fit(x[:, None], y).functions_["expression"][0]
+    'x0 * c'
     """
 
     def __init__(
@@ -71,7 +125,7 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
         constraints: Constraints = "default",
         tree_prior: str | Mapping[str, float] | TreePrior = "size-balanced",
         constant_prior: str | AbstractConstantPrior = "decades",
-        noise: float | str = "infer",
+        noise: float | str | AbstractNoise = "infer",
         recipe: str = "default",
         num_steps: int | None = None,
         num_samples: int | None = None,
@@ -81,6 +135,7 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
         warm_start: bool = False,
         run_dir: Any = None,
         verbose: int = 0,
+        settings: FitSettings | None = None,
     ) -> None:
         self.operators = operators
         self.constants = constants
@@ -99,97 +154,81 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
         self.warm_start = warm_start
         self.run_dir = run_dir
         self.verbose = verbose
-
-    # Fitting -------------------------------------------------------------------------------------
+        self.settings = settings
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, y_err: Any = None) -> DVISRRegressor:
-        """`sample_weight` says how often a row was seen; `y_err` is each row's standard
-        deviation. Ctrl-C ends the search and leaves what was found so far."""
-        with self._progress() as progress:
-            return self.fit_showing(X, y, progress, sample_weight=sample_weight, y_err=y_err)
+        """Fit the posterior. Ctrl-C ends the search and leaves what was found so far.
 
-    def fit_showing(
+        Parameters
+        ----------
+        X : array-like or data frame of shape (rows, columns)
+        y : array-like of shape (rows,)
+        sample_weight : array-like of shape (rows,), optional
+            How often each row was seen.
+        y_err : array-like of shape (rows,), optional
+            Each row's error bar: with a number for `noise`, the noise's scale is that times it;
+            else a common factor of the error bars is inferred.
+
+        Returns
+        -------
+        DVISRRegressor
+            Itself.
+        """
+        with shown_progress() if self.verbose else no_progress() as progress:
+            data = checked.checked_table(self, X, y, y_err)
+            return self.fit_table(data, progress, sample_weight=sample_weight, has_names=None)
+
+    def fit_table(
         self,
-        X: Any,
-        y: Any,
+        data: Dataset,
         progress: Progress,
         *,
         sample_weight: Any = None,
-        y_err: Any = None,
+        has_names: bool | None = True,
     ) -> DVISRRegressor:
-        """As `fit`, with progress shown by whoever calls: steps done, steps in all, evidence."""
-        table = preparing.checked_table(self, X, y, sample_weight, y_err)
-        num_steps = preparing.checked_number(self.num_steps, "num_steps", 1)
-        num_samples = preparing.checked_number(self.num_samples, "num_samples", 2)
-        problem = self._problem_of(table)
+        """As `fit`, of a table that was checked already, with progress shown by the caller: steps
+        done, steps in all, log evidence."""
+        if has_names is not None:
+            self.n_features_in_ = data.X.shape[1]
+            if has_names:
+                self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        budget = Budget(
+            num_steps=whole_number(self.num_steps, "num_steps", 1),
+            num_samples=whole_number(self.num_samples, "num_samples", 2),
+            max_time=checked.checked_seconds(self.max_time),
+            num_threads=threads_of(self.n_jobs),
+        )
+        problem = self._problem_of(data, sample_weight)
+        fitter = self._fitter_for()
+        seed = seed_of(self.random_state)
         with heeding_signals() as should_stop:
-            if self.recipe == "default":
-                self._fit_by_search(problem, num_steps, num_samples, progress, should_stop)
-            else:
-                self._fit_by_sampling(problem, num_steps, num_samples, progress, should_stop)
+            outcome = fitter.fit(
+                problem, budget, seed=seed, progress=progress, should_stop=should_stop
+            )
+        self._fitter = fitter
+        self._keep(problem, outcome)
         if self.run_dir is not None:
             self.save(self.run_dir)
-        if self.diagnostics_["verdict"] != "ok":
-            reasons = "; ".join(self.diagnostics_["reasons"])
+        if outcome.verdict.grade:
             warnings.warn(
-                f"verdict on this fit: {self.diagnostics_['verdict']}: {reasons}",
+                f"verdict on this fit: {outcome.verdict.word}: {'; '.join(outcome.verdict.reasons)}",
                 FitWarning,
                 stacklevel=3,
             )
         return self
 
-    def _fit_by_search(
-        self,
-        problem: Problem,
-        num_steps: int | None,
-        num_samples: int | None,
-        progress: Progress,
-        should_stop: Callable[[], bool],
-    ) -> None:
-        """Constants integrated out, trees searched."""
-        search = self._search_for(problem, NUM_SAMPLES if num_samples is None else num_samples)
-        outcome = run(
-            search,
-            NUM_STEPS if num_steps is None else num_steps,
-            max_time=preparing.checked_seconds(self.max_time),
-            progress=progress,
-            should_stop=should_stop,
-        )
-        self._search = search
-        self._keep(problem, outcome.posterior, outcome.elbo, outcome.diagnostics)
-        self.history_ = pd.DataFrame([vars(report) for report in search.history])
-        self.front_ = front(search)
-        self.interrupted_ = outcome.is_interrupted
-        self.n_iter_ = len(search.history)
+    def _fitter_for(self) -> AbstractFitter:
+        settings = FitSettings() if self.settings is None else self.settings
+        if self.recipe != "default":
+            return NetworkFitter(self.recipe, settings)
+        before = getattr(self, "_fitter", None)
+        if self.warm_start and isinstance(before, SearchFitter) and before.settings == settings:
+            return before
+        return SearchFitter(settings)
 
-    def _fit_by_sampling(
-        self,
-        problem: Problem,
-        num_steps: int | None,
-        num_samples: int | None,
-        progress: Progress,
-        should_stop: Callable[[], bool],
-    ) -> None:
-        """The published way: constants sampled by the network."""
-        outcome, self.history_ = run_sampled(
-            problem,
-            self.recipe,
-            num_steps,
-            num_samples,
-            seed=preparing.checked_seed(self.random_state),
-            max_time=preparing.checked_seconds(self.max_time),
-            num_threads=preparing.checked_threads(self.n_jobs),
-            progress=progress,
-            should_stop=should_stop,
-        )
-        self._keep(problem, outcome.posterior, outcome.elbo, outcome.diagnostics)
-        self.front_ = pd.DataFrame(columns=FRONT_COLUMNS)
-        self.interrupted_ = outcome.is_interrupted
-        self.n_iter_ = len(self.history_)
-
-    def _problem_of(self, table: preparing.Table) -> Problem:
-        return Problem.create(
-            table.data,
+    def _problem_of(self, data: Dataset, sample_weight: Any) -> Problem:
+        return make_problem(
+            data,
             operators=self.operators,
             constants=self.constants,
             max_tokens=self.max_tokens,
@@ -198,52 +237,46 @@ class DVISRRegressor(Answering, RegressorMixin, BaseEstimator):  # type: ignore[
             tree_prior=self.tree_prior,
             constant_prior=self.constant_prior,
             noise=self.noise,
-            weights=table.weights,
+            sample_weight=sample_weight,
         )
 
-    def _search_for(self, problem: Problem, num_samples: int) -> Search:
-        before: Search | None = getattr(self, "_search", None)
-        if self.warm_start and before is not None and before.continues(problem, num_samples):
-            return before
-        return Search(
-            problem,
-            num_samples=num_samples,
-            seed=preparing.checked_seed(self.random_state),
-            num_threads=preparing.checked_threads(self.n_jobs),
-        )
-
-    def _progress(self) -> Any:
-        return shown_progress() if self.verbose else no_progress()
-
-    def _keep(
-        self, problem: Problem, answer: Posterior, elbo: float, diagnostics: dict[str, Any]
-    ) -> None:
-        self._problem, self._answer = problem, answer
-        self.functions_ = answer.function_table()
-        self.posterior_ = answer.tree_table()
-        self.log_evidence_ = answer.log_evidence
-        self.log_evidence_stderr_ = answer.log_evidence_stderr
-        self.elbo_ = elbo
-        unit = answer.draws.scale
+    def _keep(self, problem: Problem, outcome: Outcome) -> None:
+        posterior = outcome.posterior
+        self._problem, self._posterior = problem, posterior
+        self.functions_ = posterior.function_table()
+        self.posterior_ = posterior.tree_table()
+        self.log_evidence_ = posterior.log_evidence
+        self.log_evidence_stderr_ = posterior.log_evidence_stderr
+        self.elbo_ = outcome.elbo
+        unit = posterior.draws.scale
         if problem.data.y_err is not None:  # then the noise is a factor of the error bars
-            unit = float((problem.likelihood.scale / problem.data.y_err)[0])
-        noise = answer.draws.noise
-        self.noise_ = {"mean": unit * float(noise.mean()), "std": unit * float(noise.std())}
-        self.inclusion_ = answer.inclusion
-        self.diagnostics_ = diagnostics
+            unit = self._bar_factor
+        factor = posterior.draws.noise_factor
+        self.noise_ = {"mean": unit * float(factor.mean()), "std": unit * float(factor.std())}
+        self.inclusion_ = posterior.inclusion
+        self.verdict_ = outcome.verdict
+        self.diagnostics_ = {
+            "verdict": outcome.verdict.word,
+            "reasons": list(outcome.verdict.reasons),
+            "checks": [check.as_dict() for check in outcome.verdict.checks],
+            **outcome.diagnostics,
+        }
+        self.history_, self.front_ = outcome.history, outcome.front
+        self.interrupted_ = outcome.is_interrupted
+        self.n_iter_ = len(outcome.history)
 
     def save(self, path: Any) -> None:
         """Write the fitted model into a folder; `load` reads it back."""
         check_is_fitted(self)
         if not isinstance(path, (str, Path)):
             raise ValueError(f"a model is saved in a folder: give its path, not {path!r}")
-        saving.save(Path(path), self.get_params(deep=False), self)
+        saving.save(Path(path), self)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_answer")
+        return hasattr(self, "_posterior")
 
     def __getstate__(self) -> dict[str, Any]:
         """The search itself, with its compiled code, stays behind: a copy that was sent elsewhere
         predicts, and starts a new search should it be fitted again."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_search"}
+        return {name: value for name, value in state.items() if name != "_fitter"}

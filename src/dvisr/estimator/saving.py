@@ -3,43 +3,66 @@ is ever executed."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from dvisr import runs
 from dvisr.expression import Expression
-from dvisr.fitting.problem import Problem
+from dvisr.checks import Verdict
+from dvisr.fitting.fitters import Outcome
+from dvisr.noise import AbstractNoise, noise_model
+from dvisr.problem import Problem
+from dvisr.settings import FitSettings
+from dvisr.types import Dataset
 from dvisr.library import OPERATORS, Token
 from dvisr.marginal import Weighed
-from dvisr.posterior.answer import Function, Posterior, Tree
-from dvisr.posterior.predictive import Draws
+from dvisr.posterior import Draws, Function, Posterior, Tree
+
+if TYPE_CHECKING:
+    from dvisr.estimator.regressor import DVISRRegressor
 
 FILE = "model.safetensors"
-FORMAT = 1
-_WEIGHED = ("mode", "curvature", "constants", "log_weights", "log_q", "squares")
+FORMAT = 2
+_WEIGHED = ("mode", "curvature", "constants", "log_weights", "log_q")
 
 
 def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as JSON has them; what can't be written there is refused by name."""
-    found = {}
+    plain = {}
     for name, value in settings.items():
         if name in ("run_dir", "verbose", "n_jobs", "warm_start"):
             continue
         if name == "operators":
             value = [_operator_name(operator) for operator in value]
+        elif name == "noise" and isinstance(value, AbstractNoise):
+            value = _noise_name(value)
+        elif name == "settings" and value is not None:
+            value = value.as_dict()
         elif name == "random_state" and value is not None:
             value = int(value) if isinstance(value, (int, np.integer)) else None
         try:
-            found[name] = json.loads(json.dumps(value))
+            plain[name] = json.loads(json.dumps(value))
         except (TypeError, ValueError):
             raise ValueError(
                 f"{name}={value!r} can't be written to a file: give it as text or numbers"
             ) from None
-    return found
+    return plain
+
+
+def _noise_name(noise: AbstractNoise) -> str:
+    try:
+        if noise_model(noise.spelling) == noise:
+            return noise.spelling
+    except ValueError:
+        pass
+    raise ValueError(
+        f"the noise model {noise.name!r} is code of your own and can't be written to a file"
+    )
 
 
 def _operator_name(operator: Any) -> str:
@@ -52,39 +75,48 @@ def _operator_name(operator: Any) -> str:
     return operator.name
 
 
-def save(path: Path, settings: dict[str, Any], model: Any) -> None:
+def save(path: Path, model: Any) -> None:
+    """Write a fitted model into a folder."""
     problem: Problem = model._problem
-    answer: Posterior = model._answer
+    posterior: Posterior = model._posterior
+    draws = posterior.draws
     arrays: dict[str, np.ndarray] = {
-        "X": problem.data.X,
+        "X": problem.X,
         "y": problem.data.y,
-        "draws.tree": answer.draws.tree,
-        "draws.constants": answer.draws.constants,
-        "draws.noise": answer.draws.noise,
-        "trees.log_joint": np.array([tree.log_joint for tree in answer.trees]),
-        "trees.probability": np.array([tree.probability for tree in answer.trees]),
+        "draws.tree": draws.tree,
+        "draws.constants": draws.constants,
+        "draws.noise_factor": draws.noise_factor,
+        "trees.log_joint": np.array([tree.log_joint for tree in posterior.trees]),
+        "trees.probability": np.array([tree.probability for tree in posterior.trees]),
     }
     if problem.data.y_err is not None:
         arrays["y_err"] = problem.data.y_err
     if problem.likelihood.weights is not None:
         arrays["weights"] = problem.likelihood.weights
+    if problem.position is not None:
+        arrays["position"] = problem.position
+    reserved = ("verdict", "reasons", "checks")
+    own = FitSettings() if model.settings is None else model.settings
     meta: dict[str, Any] = {
         "format": FORMAT,
-        "settings": plain_settings(settings),
+        "settings": {**plain_settings(model.get_params(deep=False)), "settings": own.as_dict()},
         "feature_names": list(problem.data.feature_names),
         "has_names": hasattr(model, "feature_names_in_"),
-        "scale": answer.draws.scale,
-        "drawn": [list(expression.tokens) for expression in answer.draws.expressions],
-        "trees": [list(tree.expression.tokens) for tree in answer.trees],
-        "inclusion": answer.inclusion.to_dict(),
-        "is_exact": answer.is_exact,
-        "log_evidence": answer.log_evidence,
-        "log_evidence_stderr": answer.log_evidence_stderr,
+        "scale": draws.scale,
+        "drawn": [list(expression.tokens) for expression in draws.expressions],
+        "trees": [list(tree.expression.tokens) for tree in posterior.trees],
+        "inclusion": posterior.inclusion.to_dict(),
+        "is_exact": posterior.is_exact,
+        "log_evidence": posterior.log_evidence,
+        "log_evidence_stderr": posterior.log_evidence_stderr,
         "elbo": model.elbo_,
-        "diagnostics": model.diagnostics_,
+        "verdict": model.verdict_.as_dict(),
+        "diagnostics": {k: v for k, v in model.diagnostics_.items() if k not in reserved},
         "interrupted": model.interrupted_,
         "history": model.history_.to_dict("records"),
+        "history_columns": list(model.history_.columns),
         "front": model.front_.to_dict("records"),
+        "front_columns": list(model.front_.columns),
         "functions": [],
         "weighed": [],
     }
@@ -100,10 +132,10 @@ def save(path: Path, settings: dict[str, Any], model: Any) -> None:
             meta["weighed"].append([weighed.log_marginal, weighed.error, weighed.method])
         return kept[id(weighed)]
 
-    for function in answer.functions:
+    for function in posterior.functions:
         row = [function.probability, function.log_joint, function.num_trees]
         meta["functions"].append([list(function.expression.tokens), *row, keep(function.weighed)])
-    meta["tree_weighed"] = [keep(tree.weighed) for tree in answer.trees]
+    meta["tree_weighed"] = [keep(tree.weighed) for tree in posterior.trees]
     runs.save(Path(path) / FILE, arrays, _finite(meta))
 
 
@@ -130,18 +162,65 @@ def _restored(value: Any) -> Any:
     return value
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The file's JSON and arrays, checked to be what was written."""
+def load(path: Any) -> DVISRRegressor:
+    """A model that `save` wrote, ready to predict.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder it was saved in.
+
+    Returns
+    -------
+    DVISRRegressor
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it is not as it was written. Nothing in a file is ever executed.
+    """
+    from dvisr.estimator.regressor import DVISRRegressor
+
     file = Path(path) / FILE
     if not file.is_file():
         raise ValueError(f"there is no fitted model in {str(path)!r}: give the folder it is in")
     arrays, meta = runs.load(file)
     if meta.get("format") != FORMAT:
         raise ValueError(f"{file} was written by another version: fit again and save anew")
-    return _restored(meta), arrays
+    try:
+        meta = _restored(meta)
+        settings = dict(meta["settings"])
+        settings["operators"] = tuple(settings["operators"])
+        settings["settings"] = FitSettings.from_dict(settings["settings"])
+        model = DVISRRegressor(**settings)
+        _restore(model, meta, arrays)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"the model in {str(path)!r} is not as it was written ({error}): fit and save anew"
+        ) from None
+    return model
 
 
-def restored_answer(
+def _restore(model: DVISRRegressor, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    data = Dataset.create(arrays["X"], arrays["y"], arrays.get("y_err"), meta["feature_names"])
+    problem = model._problem_of(data, arrays.get("weights"))
+    problem = dataclasses.replace(problem, position=arrays.get("position"))
+    outcome = Outcome(
+        posterior=_posterior(meta, arrays, problem),
+        verdict=Verdict.from_dict(meta["verdict"]),
+        diagnostics=meta["diagnostics"],
+        elbo=meta["elbo"],
+        history=pd.DataFrame(meta["history"], columns=meta["history_columns"]),
+        front=pd.DataFrame(meta["front"], columns=meta["front_columns"]),
+        is_interrupted=meta["interrupted"],
+    )
+    model._keep(problem, outcome)
+    model.n_features_in_ = data.X.shape[1]
+    if meta["has_names"]:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+
+
+def _posterior(
     meta: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
 ) -> Posterior:
     library = problem.grammar.library
@@ -184,7 +263,8 @@ def restored_answer(
             tuple(expression(tokens) for tokens in meta["drawn"]),
             arrays["draws.tree"],
             arrays["draws.constants"],
-            arrays["draws.noise"],
+            arrays["draws.noise_factor"],
             float(meta["scale"]),
+            problem.likelihood.noise,
         ),
     )

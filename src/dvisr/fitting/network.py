@@ -1,5 +1,5 @@
-"""The policy over trees whose constants are integrated out: drawn from, and taught, on the host's
-terms."""
+"""The policy over trees whose constants are integrated out: drawn from, and trained, by the search
+on the host."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from dvisr.prior import TreePrior
 from dvisr.recipes import GRUSpec
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 
-HIDDEN_SIZE = 64
-FIRST_RATE = 5e-3
-REPLAY_WEIGHT = 1.0
+_REPLAY_WEIGHT = 1.0
 
 
 class Network:
@@ -28,12 +26,19 @@ class Network:
     Logits are added to the prior's own, so an untrained network draws from about the prior."""
 
     def __init__(
-        self, grammar: Grammar, prior: TreePrior, num_samples: int, num_replayed: int, *, seed: int
+        self,
+        grammar: Grammar,
+        prior: TreePrior,
+        num_samples: int,
+        num_replayed: int,
+        *,
+        hidden_size: int,
+        seed: int,
     ) -> None:
         self._grammar = grammar
         self._writer = _make_writer(grammar, prior)
         self._key = jax.random.key(seed)
-        spec = GRUSpec(HIDDEN_SIZE, 1, PlaceInputs)
+        spec = GRUSpec(hidden_size, 1, PlaceInputs)
         self.policy: AbstractPolicy = spec.create(
             grammar, jnp.float32, key=jax.random.fold_in(self._key, 0)
         )
@@ -121,7 +126,7 @@ def _learn(
     weights = jnp.concatenate(
         [
             advantages / fresh.shape[0],
-            jnp.full(replayed.shape[:1], REPLAY_WEIGHT / replayed.shape[0], dtype=jnp.float32),
+            jnp.full(replayed.shape[:1], _REPLAY_WEIGHT / replayed.shape[0], dtype=jnp.float32),
         ]
     )
 

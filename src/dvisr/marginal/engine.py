@@ -17,6 +17,7 @@ from dvisr.marginal import laplace
 from dvisr.marginal.evaluating import Language, make_language, make_work, own_operators
 from dvisr.marginal.operations import make_apply
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
+from dvisr.problem import Problem
 
 NUM_STARTS = 8
 TOLERANCE = 1e-4
@@ -39,8 +40,28 @@ class Fits:
     constants: np.ndarray  # (trees, most constants)
 
 
+@dataclasses.dataclass(frozen=True)
+class SureFits:
+    """Of many trees: log p(y | tree), whether it stayed as it was when more starts were made, and
+    the most that it may be where it did not."""
+
+    log_marginal: np.ndarray
+    is_sure: np.ndarray
+    highest: np.ndarray
+
+
 class Engine:
     """One problem's data and priors, ready to fit trees."""
+
+    @classmethod
+    def of(cls, problem: Problem, *, num_threads: int | None = None) -> Engine:
+        return cls(
+            problem.grammar.library,
+            problem.X,
+            problem.likelihood,
+            problem.constant_prior,
+            num_threads=num_threads,
+        )
 
     def __init__(
         self,
@@ -95,6 +116,26 @@ class Engine:
             with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
                 list(pool.map(run, range(num_threads)))
         return Fits(values, methods, best)
+
+    def fit_surely(self, trees: np.ndarray, num_starts: int, change: float) -> SureFits:
+        """As `fit`, again and again with three times the starts until the value of a tree changes
+        by no more than `change` nats; up to 81 times."""
+        values = self.fit(trees, num_starts).log_marginal
+        is_sure = np.zeros(len(trees), dtype=bool)
+        highest = values.copy()
+        for factor in (3, 9, 27, 81):
+            due = np.flatnonzero(~is_sure)
+            if len(due) == 0:
+                break
+            again = self.fit(trees[due], factor * num_starts)
+            with np.errstate(invalid="ignore"):
+                moved = np.abs(again.log_marginal - values[due])
+            moved = np.where(np.isnan(moved), 0.0, moved)  # undefined, and still undefined
+            is_exact = again.method != laplace.LAPLACE
+            is_sure[due] = is_exact | (moved <= change)
+            values[due] = again.log_marginal
+            highest[due] = again.log_marginal + np.where(is_sure[due], 0.0, 2.0 * moved)
+        return SureFits(values, is_sure, highest)
 
     def polish(self, tree: np.ndarray, num_starts: int = 2 * NUM_STARTS) -> np.ndarray:
         """The constants of one tree's best mode to many digits."""

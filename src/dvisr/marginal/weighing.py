@@ -13,15 +13,10 @@ from dvisr.marginal.engine import METHODS, Engine
 from dvisr.marginal.evaluating import make_work
 from dvisr.marginal.mixtures import Mixture, inverse
 from dvisr.marginal.optimising import make_fit
+from dvisr.settings import WeighingSettings
 
-ERROR = 0.01  # of log p(y | tree): rounds go on until it is met
-NUM_STARTS = 48
 _TIGHT = 1e-12
-_ROUNDS = (1_000, 4_000, 16_000, 64_000, 200_000)
-_MOST_VALUES = 100_000_000  # draws times points, in one round
 _WIDER = (4.0, 16.0)  # times the variance: components that a posterior far from Gaussian needs
-_ADAPTATIONS = 6  # steps of EM after a round
-_MOST_ADAPTED = 32_000  # draws that they look at
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +78,15 @@ def weigh(
     engine: Engine,
     tokens: np.ndarray,
     rng: np.random.Generator,
+    settings: WeighingSettings | None = None,
     *,
-    error: float = ERROR,
-    num_starts: int = NUM_STARTS,
+    error: float | None = None,
+    num_starts: int | None = None,
 ) -> Weighed:
-    """`tokens` are one tree's, ids padded with -1."""
+    """One tree's log p(y | tree), to the error of the settings unless another is given, and draws
+    of its constants. `tokens` are its own, ids padded with -1."""
+    own = WeighingSettings() if settings is None else settings
+    num_starts = own.num_starts if num_starts is None else num_starts
     tokens = np.array(tokens, dtype=np.int8)
     k = int((tokens == engine.library.constant_id).sum()) if engine.library.constant_id >= 0 else 0
     work = make_work(len(tokens), k, engine.leaves.shape[1])
@@ -114,12 +113,12 @@ def weigh(
         precision[places] / variances[:, None, None],
         masses[places] - np.log(variances),
     )
-    found = _rounds(engine, tokens, mixture, rng, error)
+    weighed = _rounds(engine, tokens, mixture, rng, own, own.error if error is None else error)
     exact = method == "exact"
     return dataclasses.replace(
-        found,
-        log_marginal=float(values[0]) if exact else found.log_marginal,
-        error=0.0 if exact else found.error,
+        weighed,
+        log_marginal=float(values[0]) if exact else weighed.log_marginal,
+        error=0.0 if exact else weighed.error,
         method="exact" if exact else "importance sampling",
         mode=best[0, :k].copy(),
         curvature=inverse(precision[best_mode]),
@@ -131,13 +130,15 @@ def _rounds(
     tokens: np.ndarray,
     mixture: Mixture,
     rng: np.random.Generator,
+    settings: WeighingSettings,
     error: float,
 ) -> Weighed:
-    """Draw, weigh, adapt the mixture to what was found, and draw more until it suffices."""
-    most = max(_ROUNDS[0], _MOST_VALUES // engine.leaves.shape[1])
-    found: Weighed | None = None
-    for size in _ROUNDS:
-        if found is not None and size > most:
+    """Draw, weigh, adapt the mixture to what was drawn, and draw more until it suffices."""
+    first = settings.rounds[0]
+    most = max(first, settings.most_values // engine.leaves.shape[1])
+    latest: Weighed | None = None
+    for size in settings.rounds:
+        if latest is not None and size > most:
             break
         constants = mixture.sample(size, rng)
         with np.errstate(all="ignore"):  # far out a density is zero
@@ -151,7 +152,9 @@ def _rounds(
             continue
         weights = np.exp(ratios - total)
         relative = math.sqrt(max(0.0, size * float((weights**2).sum()) - 1.0) / size)
-        now = Weighed(
+        # The later round is to be believed, be its error larger: then it met what the earlier one
+        # missed. So the first, with the fewest draws from the prior, is not the last either.
+        latest = Weighed(
             log_marginal=total - math.log(size),
             error=relative,
             method="importance sampling",
@@ -161,26 +164,23 @@ def _rounds(
             log_weights=ratios - total,
             log_q=log_q,
         )
-        # The later round is to be believed, be its error larger: then it met what the earlier one
-        # missed. So the first, with the fewest draws from the prior, is not the last either.
-        found = now
-        if found.error < error and size > _ROUNDS[0]:
+        if latest.error < error and size > first:
             break
-        mixture = _adapted(mixture, constants, weights)
-    if found is None:
-        found = _without_constants(-math.inf, "undefined")
-    return found
+        mixture = _adapted(mixture, constants, weights, settings)
+    return _without_constants(-math.inf, "undefined") if latest is None else latest
 
 
-def _adapted(mixture: Mixture, constants: np.ndarray, weights: np.ndarray) -> Mixture:
+def _adapted(
+    mixture: Mixture, constants: np.ndarray, weights: np.ndarray, settings: WeighingSettings
+) -> Mixture:
     """One step of EM hardly moves the components along a bent ridge; a few do. Draws come in the
     order of the components, so that every so manieth is a fair choice of them."""
-    stride = -(-len(constants) // _MOST_ADAPTED)
+    stride = -(-len(constants) // settings.most_adapted)
     kept = weights[::stride]
     if not kept.sum() > 0.0:
         return mixture
     with np.errstate(all="ignore"):
-        for _ in range(_ADAPTATIONS):
+        for _ in range(settings.adaptations):
             parts, distances = mixture.log_parts(constants[::stride])
             mixture = mixture.adapted(constants[::stride], kept / kept.sum(), parts, distances)
     return mixture

@@ -23,6 +23,7 @@ class Function:
     log_joint: float
     num_trees: int
     weighed: Weighed
+    forms: tuple[int, ...] = ()  # numbers of its canonical forms among the visited
 
     @property
     def modal(self) -> Expression:

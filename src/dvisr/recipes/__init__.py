@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import difflib
 
-from dvisr.recipes.ours import DEFAULT, VARIANTS, default
+from dvisr.recipes.ours import NETWORK, VARIANTS, network
 from dvisr.recipes.paper import PAPER, PAPER_EWMA, PAPER_LITERAL
 from dvisr.recipes.recipe import Recipe
 from dvisr.recipes.specs import GRUSpec, PolicySpec, TransformerSpec
 
 RECIPES = {
     "paper": PAPER,
-    "default": DEFAULT,
+    "network": NETWORK,
     "paper-ewma": PAPER_EWMA,
     "paper-literal": PAPER_LITERAL,
     **VARIANTS,
 }
 
+# In a fit "default" is the search; of trainings it was once the name of ours.
+OLDER_NAMES = {"default": "network"}
+
 __all__ = [
-    "DEFAULT",
+    "NETWORK",
+    "OLDER_NAMES",
     "PAPER",
     "PAPER_EWMA",
     "PAPER_LITERAL",
@@ -28,8 +32,8 @@ __all__ = [
     "PolicySpec",
     "Recipe",
     "TransformerSpec",
-    "default",
     "find_recipe",
+    "network",
 ]
 
 
@@ -37,7 +41,8 @@ def find_recipe(
     name: str, kind: str, num_steps: int | None = None, num_samples: int | None = None
 ) -> Recipe:
     """By its name and the kind of experiment: simple, scaling or constants. With the paper's budget
-    of steps and samples a step where no other is given; what the default is depends on it."""
+    of steps and samples a step where no other is given; what `network` is depends on it."""
+    name = OLDER_NAMES.get(name, name)
     if name not in RECIPES:
         close = difflib.get_close_matches(name, RECIPES, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(RECIPES)}"
@@ -49,4 +54,4 @@ def find_recipe(
         recipe.num_steps if num_steps is None else num_steps,
         recipe.objective.num_samples if num_samples is None else num_samples,
     )
-    return default(kind, *budget) if name == "default" else recipe.with_budget(*budget)
+    return network(kind, *budget) if name == "network" else recipe.with_budget(*budget)

@@ -1,4 +1,4 @@
-"""Ours: the default, which depends on the budget, and variants of it with one thing changed.
+"""Ours: `network`, which depends on the budget, and variants of it with one thing changed.
 
 What each part buys is measured by benchmarks/beyond.py and told in docs/beyond.md.
 """
@@ -33,7 +33,7 @@ _REMEMBERED = 16.384  # trees for each fresh one of a batch
 _RATE, _RATE_OF_ONE_LAYER = 1e-2, 2e-2
 
 
-def default(kind: str, num_steps: int, num_samples: int) -> Recipe:
+def network(kind: str, num_steps: int, num_samples: int) -> Recipe:
     """The best found for a budget of so many steps of so many samples."""
     if kind == "constants":
         return _with_constants(num_steps, num_samples)
@@ -65,10 +65,10 @@ def _with_constants(num_steps: int, num_samples: int) -> Recipe:
 
 def _with_the_papers_budget(kind: str) -> Recipe:
     paper = PAPER[kind]
-    return default(kind, paper.num_steps, paper.objective.num_samples)
+    return network(kind, paper.num_steps, paper.objective.num_samples)
 
 
-DEFAULT = {kind: _with_the_papers_budget(kind) for kind in PAPER}
+NETWORK = {kind: _with_the_papers_budget(kind) for kind in PAPER}
 
 
 def _varied(
@@ -105,8 +105,8 @@ def _one_layer(recipe: Recipe) -> Recipe:
     )
 
 
-# The default with one layer, which is soon trained: variants are made and compared here.
-SHALLOW = {kind: _one_layer(recipe) for kind, recipe in DEFAULT.items()}
+# The network with one layer, which is soon trained: variants are made and compared here.
+SHALLOW = {kind: _one_layer(recipe) for kind, recipe in NETWORK.items()}
 VARIANTS = {
     "shallow": SHALLOW,
     "transformer": _varied(

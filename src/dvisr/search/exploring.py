@@ -12,12 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dvisr.search.visited import ALL_ISLANDS, VisitedTrees
-
-EFFECTIVE = (5.0, 20.0, 80.0, 300.0)  # forms that share the weight, by level
-_FOREMOST = 3000  # forms that are looked at
-_OF_A_SIZE = 20  # forms
-_BY_SIZE = 0.2  # the share of parents that are the best of their size
-
+from dvisr.settings import SearchSettings
 
 def temper(log_joint: np.ndarray, effective: float) -> np.ndarray:
     """Shares of a softmax at the lowest temperature at which that many have the weight (by the
@@ -46,9 +41,12 @@ def temper(log_joint: np.ndarray, effective: float) -> np.ndarray:
 class Parents:
     """Draws parents for one island from what that island has seen."""
 
-    def __init__(self, visited: VisitedTrees, island: int) -> None:
+    def __init__(
+        self, visited: VisitedTrees, island: int, settings: SearchSettings | None = None
+    ) -> None:
+        self._settings = SearchSettings() if settings is None else settings
         joint = np.where(visited.forms_of_island(island), visited.form_log_joint, -np.inf)
-        count = min(_FOREMOST, len(joint))
+        count = min(self._settings.most_parents, len(joint))
         foremost = np.argpartition(-joint, count - 1)[:count]
         foremost = foremost[np.isfinite(joint[foremost])]
         self.trees = visited.form_tree[foremost]
@@ -63,7 +61,7 @@ class Parents:
         found = []
         for size in np.unique(sizes):
             own = np.flatnonzero(sizes == size)
-            found.append(own[np.argsort(-fit[own], kind="stable")[:_OF_A_SIZE]])
+            found.append(own[np.argsort(-fit[own], kind="stable")[: self._settings.best_of_size]])
         return found
 
     def draw(self, count: int, rng: np.random.Generator, heat: float = 1.0) -> np.ndarray:
@@ -71,11 +69,12 @@ class Parents:
         if len(self.trees) == 0:
             return self.trees
         best = np.concatenate([places[:3] for places in self._of_size])
-        by_size = rng.choice(best, int(_BY_SIZE * count))
+        by_size = rng.choice(best, int(self._settings.of_best_sizes * count))
         rest = count - len(by_size)
         parts = [by_size]
-        for level, effective in enumerate(EFFECTIVE):
-            share = rest * (level + 1) // len(EFFECTIVE) - rest * level // len(EFFECTIVE)
+        levels = self._settings.parent_levels
+        for level, effective in enumerate(levels):
+            share = rest * (level + 1) // len(levels) - rest * level // len(levels)
             shares = temper(self._log_joint, heat * effective)
             parts.append(rng.choice(len(self.trees), share, p=shares))
         drawn: np.ndarray = self.trees[np.concatenate(parts)]

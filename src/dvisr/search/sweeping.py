@@ -13,19 +13,18 @@ from dvisr.constraints import Grammar
 from dvisr.counting import count_trees
 from dvisr.enumeration import enumerate_trees
 from dvisr.search.legality import Legality
-
-SMALL = 3  # tokens
-MOST_SMALL = 4_000
-MOST_CHANGES = 1_500
+from dvisr.settings import SearchSettings
 
 
 class Sweep:
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, settings: SearchSettings | None = None) -> None:
+        own = SearchSettings() if settings is None else settings
+        self._most_changes = own.most_changes
         self._legality = Legality(grammar)
         self._length = grammar.max_tokens
         library = grammar.library
-        size = min(SMALL, grammar.max_tokens)
-        while size > 1 and count_trees(Grammar(library, size)) > MOST_SMALL:
+        size = min(own.small_tokens, grammar.max_tokens)
+        while size > 1 and count_trees(Grammar(library, size)) > own.most_small:
             size -= 1
         small = enumerate_trees(Grammar(library, size))
         self._small = [row[row >= 0] for row in small]
@@ -71,8 +70,8 @@ class Sweep:
     def _legal(
         self, tree: np.ndarray, made: list[np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
-        if len(made) > MOST_CHANGES:
-            made = [made[place] for place in rng.choice(len(made), MOST_CHANGES, replace=False)]
+        if len(made) > self._most_changes:
+            made = [made[place] for place in rng.choice(len(made), self._most_changes, replace=False)]
         rows = np.full((len(made), self._length), -1, dtype=np.int8)
         for row, new in enumerate(made):
             rows[row, : len(new)] = new

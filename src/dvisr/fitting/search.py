@@ -1,8 +1,8 @@
 """The search over trees: neighbours of good ones, draws from the prior and from a network that
-learns, all into one ledger.
+learns, all noted in one set of visited trees.
 
-Two islands make neighbours only of what they have come across themselves. Had each found what the
-other found, the search has likely not missed much; that is one of the diagnostics.
+Two islands make neighbours only of what they have come across themselves. Where each has found what
+the other found, the search has likely not missed much; that is one of the checks.
 """
 
 from __future__ import annotations
@@ -15,36 +15,22 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size, count_trees
+from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
-from dvisr.fitting.network import FIRST_RATE, Network
-from dvisr.fitting.problem import Problem
+from dvisr.fitting.network import Network
+from dvisr.marginal import Engine
+from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
-from dvisr.target import UNDEFINED_ERRORS
+from dvisr.settings import FitSettings
+from dvisr.target import undefined_log_likelihood
 
-NUM_STEPS = 20
-NUM_SAMPLES = 256
-MAX_ENUMERATED = 20_000  # trees; where there are no more, all are weighed and nothing is searched
-MOST_POINTS = 20_000_000  # ... times points
-_POINTS_AT_ONCE = 400_000  # trees times points between two looks at the clock
-_NEIGHBOURS = 4  # an island, for each sample of a step
-_FROM_PRIOR = 0.5
-_OF_THE_NETWORK = 0.25
-_SWEPT = 4  # forms an island and step, the most promising that were not swept yet
-_REFINED = 12  # the same for refinements
-_FAMILIAR = 0.5  # the share of neighbours that were visited before, above which it gets hotter
-_HOTTEST = 50.0
-_SMALL_TREES = (
-    10_000  # the smallest sizes, as many as have no more trees than this, are all weighed
-)
-_BELOW_ALL = 100.0  # nats below the best: what can't come nearer is fitted roughly
-_CLIP = 5.0  # an advantage, in nats: likelihoods of bad trees are thousands of nats apart
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
-_HOT = 200.0  # trees that share the weight of replay before that
+_MOST_REPLAYED = 4000  # trees that replay is drawn from
 
 Progress = Callable[[int, int, float], None]
 
@@ -61,23 +47,37 @@ class StepReport:
 
 
 class Search:
-    """Call `run` once or more; `ledger` has what was found."""
+    """Call `run` once or more; `visited` has the trees.
+
+    Parameters
+    ----------
+    problem : Problem
+    settings : FitSettings
+    num_samples : int
+        Trees of each kind that a step tries.
+    seed : int
+    num_threads : int, optional
+        All cores, if not given.
+    """
 
     def __init__(
         self,
         problem: Problem,
+        settings: FitSettings,
         *,
         num_samples: int,
         seed: int,
         num_threads: int | None = None,
     ) -> None:
         self.problem = problem
+        self.settings = settings
+        own = settings.search
         grammar = problem.grammar
-        self.engine = problem.engine(num_threads)
+        self.engine = Engine.of(problem, num_threads=num_threads)
         algebra = make_algebra(
             grammar.library, symmetric_constants=problem.constant_prior.is_symmetric
         )
-        self.ledger = VisitedTrees(
+        self.visited = VisitedTrees(
             grammar.max_tokens,
             problem.tree_prior,
             algebra,
@@ -89,54 +89,52 @@ class Search:
         self.history: list[StepReport] = []
         self.num_allowed = count_trees(grammar)
         self.is_enumerated = (
-            self.num_allowed <= MAX_ENUMERATED
-            and self.num_allowed * len(problem.data.y) <= MOST_POINTS
+            self.num_allowed <= own.max_enumerated
+            and self.num_allowed * len(problem.data.y) <= own.max_enumerated_points
         )
         self.neighbours = Neighbours(grammar)
         self.sampler = PriorSampler(grammar, problem.tree_prior)
-        self._sweep = Sweep(grammar)
+        self._sweep = Sweep(grammar, own)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
-        self.complete_size = _complete_size(grammar)
+        self.complete_size = _complete_size(grammar, own.small_trees)
         self.network: Network | None = None
-        self.floor = _floor(problem)
+        self.floor = max(undefined_log_likelihood(problem.likelihood), -1e12)
+        self.unsure: list[tuple[np.ndarray, float]] = []  # trees, and the most they may weigh
         self._seconds = 0.0
         self._is_late: Callable[[], bool] = lambda: False
 
-    def continues(self, problem: Problem, num_samples: int) -> bool:
+    def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
-        own = self.problem
-        return (
-            num_samples == self.num_samples
-            and problem.grammar.library == own.grammar.library
-            and problem.grammar.max_tokens == own.grammar.max_tokens
-            and problem.grammar.rules == own.grammar.rules
-            and problem.constant_prior == own.constant_prior
-            and np.array_equal(problem.tree_prior.log_size, own.tree_prior.log_size)
-            and np.array_equal(problem.tree_prior.log_token, own.tree_prior.log_token)
-            and np.array_equal(problem.data.X, own.data.X)
-            and type(problem.likelihood) is type(own.likelihood)
-            and np.array_equal(problem.likelihood.y, own.likelihood.y)
-            and np.array_equal(problem.likelihood.scale, own.likelihood.scale)
-            and np.array_equal(_weights(problem), _weights(own))
-        )
+        is_same = num_samples == self.num_samples and settings == self.settings
+        return is_same and self.problem.is_same_as(problem)
 
     def _fit(self, trees: np.ndarray) -> np.ndarray:
-        known = self.ledger.form_log_marginal
-        best = float(known.max()) if len(known) and not self.is_enumerated else -np.inf
-        found: np.ndarray = self.engine.fit(trees, bar=best - _BELOW_ALL).log_marginal
-        return found
+        own = self.settings
+        if self.is_enumerated:
+            looks = self.engine.fit_surely(
+                trees, own.search.num_starts, own.weighing.sure_change
+            )
+            for place in np.flatnonzero(~looks.is_sure):
+                self.unsure.append((trees[place], float(looks.highest[place])))
+            return looks.log_marginal
+        known = self.visited.form_log_marginal
+        best = float(known.max()) if len(known) else -np.inf
+        fits = self.engine.fit(trees, own.search.num_starts, bar=best - own.search.hopeless)
+        return fits.log_marginal
 
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
-        self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)))
+        own = self.settings.search
+        self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
         if not self.is_enumerated and self.network is None:
             self.network = Network(
                 self.problem.grammar,
                 self.problem.tree_prior,
-                max(16, int(_OF_THE_NETWORK * self.num_samples)),
-                max(16, int(2 * _OF_THE_NETWORK * self.num_samples)),
+                max(16, int(own.of_network * self.num_samples)),
+                max(16, int(2 * own.of_network * self.num_samples)),
+                hidden_size=own.hidden_size,
                 seed=self.seed,
             )
             self.network.compile()
@@ -150,7 +148,7 @@ class Search:
     ) -> bool:
         """So many steps more, or until the deadline or someone says stop; whether all were made."""
         if self.is_enumerated:
-            self.ledger.visit(enumerate_trees(self.problem.grammar))
+            self.visited.visit(enumerate_trees(self.problem.grammar))
             return True
         assert self.network is not None
         first = len(self.history)
@@ -180,47 +178,46 @@ class Search:
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
-        size = max(16, _POINTS_AT_ONCE // len(self.problem.data.y))
+        size = max(16, self.settings.search.points_at_once // len(self.problem.data.y))
         for start in range(0, len(trees), size):
-            if self._is_late() and len(self.ledger.trees) > 0:
+            if self._is_late() and len(self.visited.trees) > 0:
                 return False
-            self.ledger.visit(trees[start : start + size], islands)
+            self.visited.visit(trees[start : start + size], islands)
         return True
 
     def _step(self, network: Network, done: float) -> float:
         for island in ALL_ISLANDS:
             self._explore(island)
         trees, log_q = network.draw()
-        numbers = self.ledger.visit(trees, islands=())  # the network learns from both islands
-        joint = np.maximum(self.ledger.tree_log_joint[numbers], self.floor + self._prior(numbers))
+        numbers = self.visited.visit(trees, islands=())  # the network learns from both islands
+        floor = self.floor + self.visited.tree_log_prior[numbers]
+        joint = np.maximum(self.visited.tree_log_joint[numbers], floor)
         terms = joint - log_q
         others = (terms.sum() - terms) / max(1, len(terms) - 1)
-        advantages = np.clip(terms - others, -_CLIP, _CLIP)
-        rate = FIRST_RATE * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
-        network.learn(trees, advantages, self.replayed(network, done), max(rate, 1e-4))
-        self.ledger.drop_least_likely()
+        own = self.settings.search
+        advantages = np.clip(terms - others, -own.most_advantage, own.most_advantage)
+        rate = own.first_rate * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
+        network.learn(trees, advantages, self.replayed(network, done), max(rate, own.last_rate))
+        self.visited.drop_least_likely(own.max_forms)
         return float(terms.mean())
 
-    def _prior(self, numbers: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.ledger.tree_log_prior[numbers]
-        return found
-
     def _explore(self, island: int) -> None:
-        """Neighbours of what the island knows, and what the prior offers; then all small changes
-        of the most promising trees that were not gone through yet."""
-        from_prior = self.sampler.draw(max(1, int(_FROM_PRIOR * self.num_samples)), self.rng)
-        parents = Parents(self.ledger, island)
-        drawn = parents.draw(_NEIGHBOURS * self.num_samples, self.rng, self._heat[island])
-        found = from_prior
+        """Neighbours of what the island knows, and draws from the prior; then all small changes of
+        the most promising trees that were not gone through yet."""
+        own = self.settings.search
+        from_prior = self.sampler.draw(max(1, int(own.from_prior * self.num_samples)), self.rng)
+        parents = Parents(self.visited, island, own)
+        drawn = parents.draw(own.neighbours * self.num_samples, self.rng, self._heat[island])
+        trees = from_prior
         if len(drawn):
             donors = np.concatenate([from_prior, drawn[: len(from_prior)]])
             proposed = self.neighbours.propose(drawn, donors, self.rng)
             proposed = proposed[proposed[:, 0] >= 0]
-            self._warm(island, proposed)
-            found = np.concatenate([from_prior, proposed])
-        self._visit(found, [island])
-        self._go_through(parents, self._swept[island], _SWEPT, self._sweep.changes, island)
-        self._go_through(parents, self._refined[island], _REFINED, self._sweep.refinements, island)
+            self._adjust_heat(island, proposed)
+            trees = np.concatenate([from_prior, proposed])
+        self._visit(trees, [island])
+        self._go_through(parents, self._swept[island], own.swept, self._sweep.changes, island)
+        self._go_through(parents, self._refined[island], own.refined, self._sweep.refinements, island)
 
     def _go_through(
         self,
@@ -237,70 +234,54 @@ class Search:
             if key in done:
                 continue
             done.add(key)
-            found = changes(tree, self.rng)
-            if len(found):
-                self._visit(found, [island])
+            changed = changes(tree, self.rng)
+            if len(changed):
+                self._visit(changed, [island])
                 room -= 1
             if room == 0:
                 return
 
-    def _warm(self, island: int, proposed: np.ndarray) -> None:
-        """Where most neighbours are old acquaintances, look further afield next time."""
+    def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:
+        """Where most neighbours were visited before, parents are drawn more evenly next time."""
         if len(proposed) == 0:
             return
-        known = float(self.ledger.contains(proposed).mean())
-        factor = 1.5 if known > _FAMILIAR else 0.8
-        self._heat[island] = float(np.clip(factor * self._heat[island], 1.0, _HOTTEST))
+        own = self.settings.search
+        known = float(self.visited.contains(proposed).mean())
+        factor = 1.5 if known > own.familiar else 0.8
+        self._heat[island] = float(np.clip(factor * self._heat[island], 1.0, own.hottest))
 
     def replayed(self, network: Network, done: float) -> np.ndarray:
         """Visited trees by their posterior; earlier by a hotter one, which has more of them."""
-        joint = self.ledger.tree_log_joint
-        count = min(4000, len(joint))
+        joint = self.visited.tree_log_joint
+        count = min(_MOST_REPLAYED, len(joint))
         foremost = np.argpartition(-joint, count - 1)[:count]
         foremost = foremost[np.isfinite(joint[foremost])]
         if len(foremost) == 0:
             return self.sampler.draw(network.num_replayed, self.rng)
-        shares = temper(joint[foremost], 1.0 if done > _LAST_PHASE else _HOT)
+        shares = temper(joint[foremost], 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread)
         chosen = self.rng.choice(foremost, network.num_replayed, p=shares)
-        trees: np.ndarray = self.ledger.trees[chosen]
+        trees: np.ndarray = self.visited.trees[chosen]
         return trees
 
     def _report(self, seconds: float, elbo: float) -> None:
-        joint = self.ledger.form_log_joint
-        best = float(joint.max())
-        total = best + float(np.log(np.exp(joint - best).sum())) if np.isfinite(best) else best
+        joint = self.visited.form_log_joint
         self.history.append(
             StepReport(
                 step=len(self.history) + 1,
                 seconds=seconds,
-                num_trees=len(self.ledger.trees),
-                num_forms=self.ledger.num_forms,
-                log_evidence=total,
-                best_log_joint=best,
+                num_trees=len(self.visited.trees),
+                num_forms=self.visited.num_forms,
+                log_evidence=log_total(joint),
+                best_log_joint=float(joint.max()),
                 elbo=elbo,
             )
         )
 
 
-def _weights(problem: Problem) -> np.ndarray:
-    weights = problem.likelihood.weights
-    return np.ones(len(problem.likelihood.y)) if weights is None else weights
-
-
-def _floor(problem: Problem) -> float:
-    """What the likelihood of an undefined tree counts as, where it must be a number; see
-    `target`."""
-    likelihood = problem.likelihood
-    residuals = UNDEFINED_ERRORS * (np.abs(likelihood.y).max() / likelihood.scale + 1.0)
-    with np.errstate(over="ignore"):
-        floor = float(likelihood.of_squares(np, np.asarray((residuals**2).sum())))
-    return max(floor, -1e12)
-
-
-def _complete_size(grammar: Grammar) -> int:
+def _complete_size(grammar: Grammar, most: int) -> int:
     """The largest size up to which there are few enough trees to weigh them all."""
     totals = np.cumsum([float(count) for count in count_by_size(grammar)])
-    return max(0, int((totals <= _SMALL_TREES).sum()) - 1)
+    return max(0, int((totals <= most).sum()) - 1)
 
 
 def _small_trees(grammar: Grammar, size: int) -> np.ndarray:

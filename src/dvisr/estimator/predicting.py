@@ -1,33 +1,34 @@
-"""What a fitted model answers: predictions, one formula in other forms, draws for ArviZ."""
+"""What a fitted model is asked for: predictions, one formula in other forms, draws for ArviZ."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dvisr.estimator import preparing
+from dvisr.estimator import input as checked
 from dvisr.estimator.exports import jax_function, numpy_function
 from dvisr.expression import Expression, latex, to_sympy
 from dvisr.fitting.prior_predictive import prior_observations
-from dvisr.fitting.problem import Problem
-from dvisr.marginal import Weighed, weigh
+from dvisr.marginal import Engine, Weighed, weigh
 from dvisr.posterior import predictive
-from dvisr.posterior.answer import Function, Posterior
-from dvisr.posterior.datatree import loo_of_draws, loo_of_posterior, tree_datatree
-from dvisr.posterior.whole import whole_datatree
+from dvisr.posterior.arviz import tree_datatree, whole_datatree
+from dvisr.posterior.loo import loo_of_draws, loo_of_posterior
+from dvisr.posterior.posterior import Function, Posterior
+from dvisr.problem import Problem, seed_of, whole_number
 
 if TYPE_CHECKING:
     import xarray
 
 
-class Answering:
+class PredictingMixin:
     """Reads what `fit` left: the problem and the posterior."""
 
     _problem: Problem
-    _answer: Posterior
+    _posterior: Posterior
 
     def predict(
         self,
@@ -44,7 +45,8 @@ class Answering:
             if return_std:
                 raise ValueError("return_std goes with the whole posterior: leave out index")
             return numpy_function(self._function(index).modal)(rows)
-        mean, std, _ = predictive.moments(self._answer.draws, rows, self._bars(y_err, len(rows)))
+        bars = self._bars(y_err, len(rows)) if return_std or y_err is not None else None
+        mean, std, _ = predictive.moments(self._posterior.draws, rows, bars)
         return (mean, std) if return_std else mean
 
     def predict_quantiles(
@@ -60,11 +62,11 @@ class Answering:
             raise ValueError(f"kind must be 'observation' or 'function', not {kind!r}")
         rows = self._rows(X)
         return predictive.quantiles(
-            self._answer.draws,
+            self._posterior.draws,
             rows,
             levels.tolist(),
             with_noise=kind == "observation",
-            bars=self._bars(y_err, len(rows)),
+            bars=self._bars(y_err, len(rows)) if kind == "observation" else None,
         )
 
     def predict_interval(
@@ -78,45 +80,58 @@ class Answering:
 
     def predict_undefined(self, X: Any) -> np.ndarray:
         """The share of the posterior that is undefined at each row, and was left out there."""
-        return predictive.moments(self._answer.draws, self._rows(X))[2]
+        return predictive.moments(self._posterior.draws, self._rows(X))[2]
 
     def sample_y(
         self, X: Any, n_samples: int = 100, random_state: Any = 0, y_err: Any = None
     ) -> np.ndarray:
         """(rows, n_samples): whole data sets from the posterior predictive, noise included."""
         rows = self._rows(X)
-        count = preparing.checked_number(n_samples, "n_samples", 1) or 1
-        rng = np.random.default_rng(preparing.checked_seed(random_state))
+        count = whole_number(n_samples, "n_samples", 1) or 1
+        rng = np.random.default_rng(seed_of(random_state))
         bars = self._bars(y_err, len(rows))
-        return predictive.observations(self._answer.draws, rows, count, rng, bars)
+        return predictive.observations(self._posterior.draws, rows, count, rng, bars)
 
     def sample_prior_y(self, X: Any, n_samples: int = 100, random_state: Any = 0) -> np.ndarray:
         """(rows, n_samples): whole data sets from the prior predictive: what was thought possible
         before the data. A tree that is undefined at a row has NaN there."""
         rows = self._rows(X)
-        count = preparing.checked_number(n_samples, "n_samples", 1) or 1
-        rng = np.random.default_rng(preparing.checked_seed(random_state))
+        count = whole_number(n_samples, "n_samples", 1) or 1
+        rng = np.random.default_rng(seed_of(random_state))
         return prior_observations(self._problem, rows, count, rng)
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return preparing.checked_rows(self, X, self._problem.data.feature_names)
+        return checked.checked_rows(self, X, self._problem.data.feature_names)
+
+    @property
+    def _bar_factor(self) -> float:
+        """What error bars are multiplied by, beside the factor that is inferred."""
+        scale = self._problem.likelihood.noise.scale
+        return 1.0 if scale is None else scale
 
     def _bars(self, y_err: Any, num_rows: int) -> np.ndarray | None:
-        """Where the noise was given by row, the new rows need theirs."""
-        bars = preparing.checked_bars(y_err, num_rows)
-        if self._problem.data.y_err is None:
+        """Where the noise was given by row, new rows should have theirs: without, the median error
+        bar of the fitted rows is used, and a warning says so."""
+        bars = checked.checked_bars(y_err, num_rows)
+        of_fit = self._problem.data.y_err
+        if of_fit is None:
             if bars is not None:
                 raise ValueError("y_err is for a model that was fitted with y_err: leave it out")
             return None
         if bars is None:
-            return None
-        factor = self._problem.likelihood.scale / self._problem.data.y_err
-        return bars * float(factor[0])
+            warnings.warn(
+                f"the model was fitted with error bars and the new rows have none: their median, "
+                f"{float(np.median(of_fit)):.3g}, is used; give y_err",
+                UserWarning,
+                stacklevel=4,
+            )
+            bars = np.full(num_rows, float(np.median(of_fit)))
+        return bars * self._bar_factor
 
     def _function(self, index: int) -> Function:
         check_is_fitted(self)
-        functions = self._answer.functions
+        functions = self._posterior.functions
         if not isinstance(index, (int, np.integer)) or not -len(functions) <= index < len(
             functions
         ):
@@ -149,21 +164,21 @@ class Answering:
         of that row of `posterior_`."""
         check_is_fitted(self)
         if tree is None:
-            return whole_datatree(self._problem.likelihood, self._problem.data, self._answer)
+            return whole_datatree(self._problem, self._posterior)
         expression, weighed = self._tree(tree)
-        return tree_datatree(self._problem.engine(), expression, weighed, seed=0)
+        return tree_datatree(Engine.of(self._problem), expression, weighed, seed=0)
 
     def loo(self, tree: int | None = None) -> Any:
         """Leave-one-out prediction: ArviZ's `ELPDData`, of the whole posterior or of one tree."""
         if tree is not None:
             expression, weighed = self._tree(tree)
-            return loo_of_draws(self._problem.engine(), expression, weighed, seed=0)
+            return loo_of_draws(Engine.of(self._problem), expression, weighed, seed=0)
         density = np.asarray(self.to_datatree()["log_likelihood"]["y"])[0]
         return loo_of_posterior(density, self._problem.likelihood.weights)
 
     def _tree(self, index: int) -> tuple[Expression, Weighed]:
         check_is_fitted(self)
-        trees = self._answer.trees
+        trees = self._posterior.trees
         if not isinstance(index, (int, np.integer)) or not -len(trees) <= index < len(trees):
             raise ValueError(
                 f"tree must be a row of posterior_, from 0 to {len(trees) - 1}, not {index!r}"
@@ -173,4 +188,4 @@ class Answering:
             return chosen.expression, chosen.weighed
         tokens = np.full(self._problem.grammar.max_tokens, -1, dtype=np.int8)
         tokens[: len(chosen.expression.tokens)] = chosen.expression.tokens
-        return chosen.expression, weigh(self._problem.engine(), tokens, np.random.default_rng(0))
+        return chosen.expression, weigh(Engine.of(self._problem), tokens, np.random.default_rng(0))

@@ -1,0 +1,183 @@
+"""The checks of a fit: was everything found, and do the data look like this model?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dvisr.checks import SEARCH, Check, Replication, check_data, graded
+from dvisr.diagnostics import pareto_k, r_squared
+from dvisr.marginal import Weighed
+from dvisr.posterior import Posterior
+from dvisr.posterior.predictive import moments
+from dvisr.problem import Problem
+from dvisr.settings import CheckSettings
+
+_HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
+_ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
+_DRAWS = 1000
+
+
+def is_heavy(weighed: Weighed, k: float) -> bool:
+    """Whether a few draws decide an integral. A Pareto k alone is misled by a bounded bump of
+    weights, as where the prior of a constant has a peak at zero that the proposal has not."""
+    return k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
+
+
+def integral_check(weighed: Sequence[Weighed], limits: CheckSettings) -> Check:
+    """Whether the integrals over the constants of likely formulas are known."""
+    with_constants = [one for one in weighed if one.constants.shape[1] > 0]
+    error = max((one.error for one in with_constants), default=0.0)
+    heavy = any(is_heavy(one, pareto_k(one.log_weights)) for one in with_constants)
+    caution, grave = limits.integral_error
+    measured = max(error, caution) if heavy and error > 0.4 * caution else error
+    grade = graded(measured, caution, grave)
+    sentence = f"the integrals over the constants of likely formulas are known to {error:.2g}"
+    if grade:
+        sentence = (
+            f"the integral over the constants of a likely formula is known only to {error:.2g} in its "
+            f"logarithm: give a narrower prior of constants or fewer constants"
+        )
+    return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
+
+
+def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
+    """Whether the search was long enough to say anything."""
+    few = limits.few_steps
+    short = max(0, few - num_steps)
+    measured = float(short + (0 if is_whole else few))
+    if not is_whole:
+        sentence = f"the search was stopped early, after {num_steps} steps: give it more time"
+    elif short:
+        sentence = f"{num_steps} steps are few for a search: leave out num_steps, or give more"
+    else:
+        sentence = f"the search made all of its {num_steps} steps"
+    return Check("steps", SEARCH, measured, 1.0, graded(measured, 1.0, few + 1.0), sentence, few + 1.0)
+
+
+def agreement_check(agreement: float, limits: CheckSettings) -> Check:
+    """Whether two independent searches came to the same answer."""
+    caution, grave = limits.disagreement
+    apart = 1.0 - agreement
+    grade = graded(apart, caution, grave)
+    sentence = f"two independent searches agree on {agreement:.0%} of the posterior"
+    if grade:
+        sentence += ", so that one of them missed something and both may have: search for longer"
+    return Check("agreement", SEARCH, apart, caution, grade, sentence, grave)
+
+
+def settled_check(log_evidence: np.ndarray, limits: CheckSettings) -> Check:
+    """Whether the search had stopped getting better: what the log evidence gained in the last third
+    of the steps."""
+    caution, grave = limits.late_gain
+    gain = 0.0
+    if len(log_evidence) >= 3:
+        before = float(log_evidence[(2 * len(log_evidence)) // 3 - 1])
+        gain = float(log_evidence[-1]) - before if math.isfinite(before) else math.inf
+    grade = graded(gain, caution, grave)
+    sentence = f"the log evidence gained {gain:.2g} in the last third of the search"
+    if grade:
+        sentence += ", so that it was still finding better formulas: search for longer"
+    return Check("settled", SEARCH, gain, caution, grade, sentence, grave)
+
+
+def fresh_draw_checks(found: dict[str, Any], limits: CheckSettings) -> list[Check]:
+    """What draws of the trained network say, where they are worth enough to say anything."""
+    effective = found.get("effective_sample_size", 0.0)
+    if effective < limits.fewest_effective:
+        return []
+    missed, moved = found["unknown_mass"], found["moved"]
+    checks = []
+    caution, grave = limits.missed
+    grade = graded(missed, caution, grave)
+    sentence = f"draws of the trained network put {missed:.1%} of the posterior where the search had not been"
+    sentence += ": search for longer" if grade else ""
+    checks.append(Check("missed", SEARCH, missed, caution, grade, sentence, grave))
+    caution, grave = limits.moved
+    grade = graded(moved, caution, grave)
+    sentence = f"draws of the trained network moved {moved:.1%} of the probability between functions"
+    sentence += ": search for longer" if grade else ""
+    checks.append(Check("moved", SEARCH, moved, caution, grade, sentence, grave))
+    return checks
+
+
+def network_check(effective: float, gap: float, num_draws: int) -> Check:
+    """Of a network whose distribution is the answer: how far it is from the posterior by its own
+    draws."""
+    share = effective / num_draws
+    measured = max(gap, 0.05 * (1.0 - share) / 0.1)
+    grade = graded(measured, 0.05, 3.0)
+    if share < 0.05:
+        grade = graded(1.0, 0.0, 0.0)
+    sentence = (
+        f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} count"
+    )
+    sentence += ": train for more steps, or use recipe='default'" if grade else ""
+    return Check("network", SEARCH, measured, 0.05, grade, sentence, 3.0)
+
+
+def unsure_check(num_unsure: int) -> Check:
+    """Where every tree was weighed: whether the integrals of all are known."""
+    measured = float(num_unsure)
+    sentence = (
+        f"all trees were weighed, but the integrals of {num_unsure} still changed when more modes were "
+        f"looked for, so that the answer is not called exact: give a narrower prior of constants"
+    )
+    return Check("unsure", SEARCH, measured, 1.0, graded(measured, 1.0), sentence)
+
+
+def explained_check(r2: float, limits: CheckSettings) -> Check:
+    """Whether any formula explains anything."""
+    left = 1.0 - r2 if math.isfinite(r2) else 0.0
+    grade = graded(left, limits.unexplained)
+    sentence = f"the formulas explain {1.0 - left:.1%} of the variance of the target"
+    if grade:
+        sentence += ", which is little: the columns, the operators or the size may not suffice"
+    return Check("explained", SEARCH, left, limits.unexplained, grade, sentence)
+
+
+def explained(problem: Problem, posterior: Posterior) -> float:
+    """R² of the posterior's mean at the data; NaN for a constant target."""
+    mean, _, _ = moments(posterior.draws, problem.X)
+    return r_squared(problem.likelihood.y, mean, problem.likelihood.weights)
+
+
+def data_checks(problem: Problem, posterior: Posterior, seed: int) -> list[Check]:
+    """Replicated data from the posterior against the data."""
+    return check_data(replication(problem, posterior, seed))
+
+
+def replication(problem: Problem, posterior: Posterior, seed: int) -> Replication:
+    """The data, and data replicated from draws of the posterior, as plain arrays."""
+    likelihood, data = problem.likelihood, problem.data
+    rng = np.random.default_rng([seed, 2])
+    size = min(_DRAWS, len(posterior.draws))
+    draws = posterior.draws.chosen(
+        np.linspace(0, len(posterior.draws) - 1, size).astype(int)
+    )
+    curves = draws.curves(data.X)
+    with np.errstate(all="ignore"):
+        residuals = likelihood.residuals(np, curves) / draws.noise_factor[:, None]
+    counts = np.ones(len(data.y)) if likelihood.weights is None else np.asarray(likelihood.weights)
+    position = np.arange(len(data.y)) if problem.position is None else problem.position
+    of_tree = np.array([expression.num_constants for expression in draws.expressions])
+    prior = likelihood.prior
+    return Replication(
+        X=data.X,
+        column_names=data.feature_names,
+        y=data.y,
+        counts=counts,
+        position=position,
+        curves=curves,
+        residuals=residuals,
+        replicated=likelihood.noise.draw(rng, residuals.shape),
+        log_density=likelihood.row_log_density(curves, draws.noise_factor),
+        cdf=likelihood.noise.cdf(residuals),
+        num_constants=of_tree[draws.tree],
+        noise_name=likelihood.noise.name,
+        noise_is_inferred=likelihood.is_inferred,
+        scale_prior=None if prior is None else prior.cdf(float(np.median(draws.noise_factor))),
+    )

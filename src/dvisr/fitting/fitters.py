@@ -1,0 +1,227 @@
+"""Two ways to a posterior behind one contract: the search, and the trained network."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+
+from dvisr.checks import Check, Verdict
+from dvisr.fitting import checks
+from dvisr.fitting.front import front
+from dvisr.fitting.search import Progress, Search
+from dvisr.fitting.training import distance_to_visited, draw_afresh, train_on_visited
+from dvisr.fitting.weighing import FormWeigher
+from dvisr.posterior import Posterior
+from dvisr.problem import Problem
+from dvisr.search.exploring import agreement
+from dvisr.settings import FitSettings
+
+_RESERVED = 0.3  # of the time, for what comes after the search
+_MOST_RESERVED = 5.0  # seconds
+_LIKELY = 0.01  # of the posterior
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a fit may take.
+
+    Parameters
+    ----------
+    num_steps, num_samples : int, optional
+        Of the search or the training; None for the fitter's own.
+    max_time : float, optional
+        Seconds, compiling aside.
+    num_threads : int, optional
+        All cores, if not given.
+    """
+
+    num_steps: int | None = None
+    num_samples: int | None = None
+    max_time: float | None = None
+    num_threads: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a fit ended.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    verdict : Verdict
+    diagnostics : dict
+        What else was measured, by name; see docs/fits.md.
+    elbo : float
+    history : DataFrame
+        One row a step.
+    front : DataFrame
+        Accuracy against complexity.
+    is_interrupted : bool
+    """
+
+    posterior: Posterior
+    verdict: Verdict
+    diagnostics: dict[str, Any]
+    elbo: float
+    history: pd.DataFrame
+    front: pd.DataFrame
+    is_interrupted: bool
+
+
+class AbstractFitter(abc.ABC):
+    """`tests/fitting/test_contract.py` holds both fitters to this: from a problem, a budget and a
+    seed to an outcome; the same seed and number of steps give the same outcome."""
+
+    @abc.abstractmethod
+    def fit(
+        self,
+        problem: Problem,
+        budget: Budget,
+        *,
+        seed: int,
+        progress: Progress = lambda done, steps, evidence: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Outcome: ...
+
+
+class SearchFitter(AbstractFitter):
+    """Constants and noise integrated out, trees searched.
+
+    Parameters
+    ----------
+    settings : FitSettings, optional
+    """
+
+    def __init__(self, settings: FitSettings | None = None) -> None:
+        self.settings = FitSettings() if settings is None else settings
+        self.search: Search | None = None
+
+    def forget(self) -> None:
+        """The next fit begins anew; without, one of the same problem goes on."""
+        self.search = None
+
+    def fit(
+        self,
+        problem: Problem,
+        budget: Budget,
+        *,
+        seed: int,
+        progress: Progress = lambda done, steps, evidence: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Outcome:
+        own = self.settings.search
+        num_samples = own.num_samples if budget.num_samples is None else budget.num_samples
+        search = self.search
+        if search is None or not search.continues(problem, self.settings, num_samples):
+            search = Search(
+                problem,
+                self.settings,
+                num_samples=num_samples,
+                seed=seed,
+                num_threads=budget.num_threads,
+            )
+        search.prepare()
+        deadline = None if budget.max_time is None else time.perf_counter() + budget.max_time
+        search_until = None
+        if deadline is not None and budget.max_time is not None:
+            search_until = deadline - min(_RESERVED * budget.max_time, _MOST_RESERVED)
+        num_steps = own.num_steps if budget.num_steps is None else budget.num_steps
+        is_whole = search.run(num_steps, search_until, progress, should_stop)
+        self.search = search
+        return self._outcome(search, deadline, is_whole)
+
+    def _outcome(self, search: Search, deadline: float | None, is_whole: bool) -> Outcome:
+        """Time counts from when all is compiled."""
+        weigher = FormWeigher(search)
+        weigher.complete()
+        weigher.weigh_likely(deadline)
+        measured: dict[str, Any] = {}
+        before = None
+        if search.network is not None:
+            before = weigher.shares()
+            train_on_visited(search, search.network, deadline)
+            for _ in range(self.settings.search.fresh_rounds):
+                measured = draw_afresh(search, search.network, deadline)
+            weigher.complete()
+            weigher.weigh_likely(deadline)
+        weigher.weigh_rest(deadline)
+        posterior = weigher.posterior()
+        if before is not None and search.network is not None:
+            measured["moved"] = weigher.moved(before, posterior)
+            measured["total_variation"] = distance_to_visited(search, search.network)
+            measured["island_agreement"] = agreement(search.visited)
+        verdict = Verdict.of(self._checks(search, weigher, posterior, measured, is_whole))
+        return Outcome(
+            posterior=posterior,
+            verdict=verdict,
+            diagnostics={
+                "exact": posterior.is_exact,
+                "num_trees_visited": len(search.visited.trees),
+                "num_forms_visited": search.visited.num_forms,
+                "num_allowed": search.num_allowed,
+                "complete_size": search.complete_size,
+                "shown_share": float(sum(f.probability for f in posterior.functions)),
+                "num_steps": len(search.history),
+                "num_rows": search.problem.likelihood.count,
+                "r2": checks.explained(search.problem, posterior),
+                **measured,
+            },
+            elbo=measured.get("elbo", posterior.log_evidence),
+            history=pd.DataFrame([vars(report) for report in search.history]),
+            front=front(search),
+            is_interrupted=not is_whole,
+        )
+
+    def _checks(
+        self,
+        search: Search,
+        weigher: FormWeigher,
+        posterior: Posterior,
+        measured: dict[str, Any],
+        is_whole: bool,
+    ) -> list[Check]:
+        limits = self.settings.checks
+        shares = weigher.shares()
+        likely = [one for form, one in weigher.weighed.items() if shares[form] > _LIKELY]
+        made = [checks.integral_check(likely, limits)]
+        if not search.is_enumerated:
+            evidence = pd.DataFrame([vars(report) for report in search.history])
+            made.append(checks.steps_check(len(search.history), is_whole, limits))
+            made.append(checks.agreement_check(measured["island_agreement"], limits))
+            if len(evidence):
+                made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))
+            made += checks.fresh_draw_checks(measured, limits)
+        elif not posterior.is_exact:
+            made.append(checks.unsure_check(len(search.unsure)))
+        made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
+        return made + checks.data_checks(search.problem, posterior, search.seed)
+
+
+@contextmanager
+def heeding_signals() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM are noted and heeded at the next step; a second one is obeyed at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    noted = threading.Event()
+
+    def note(number: int, frame: Any) -> None:
+        if noted.is_set():
+            raise KeyboardInterrupt
+        noted.set()
+
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(kind, note) for kind in kinds]
+    try:
+        yield noted.is_set
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)

@@ -1,0 +1,83 @@
+"""The network at the end of a search: trained on what was visited, then drawn from afresh.
+
+The sum over visited trees is a lower bound on the evidence, and replay trains the network on what
+was visited: both are blind to what nobody visited. So the trained network draws afresh; what it
+draws that was never visited, and what that weighs, is an estimate of what was missed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from dvisr.diagnostics import importance_weights, log_total, total_variation
+from dvisr.fitting.network import Network
+from dvisr.fitting.search import Search
+
+_MOST_COMPARED = 1000  # trees whose q is compared with their posterior
+_FEWEST_BATCHES = 2
+
+
+def train_on_visited(search: Search, network: Network, deadline: float | None = None) -> None:
+    """Train the network on the posterior over what was visited, as it stands now."""
+    own = search.settings.search
+    no_advantage = np.zeros(network.num_samples)
+    trees, _ = network.draw()
+    for lesson in range(own.final_lessons):
+        if deadline is not None and time.perf_counter() > deadline:
+            return
+        rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * lesson / own.final_lessons))
+        network.learn(trees, no_advantage, search.replayed(network, 1.0), rate)
+
+
+def draw_afresh(search: Search, network: Network, deadline: float | None = None) -> dict[str, Any]:
+    """Draws after training are visited; what they say of the search, as diagnostics."""
+    visited = search.visited
+    batches = []
+    for number in range(-(-search.settings.search.num_fresh // network.num_samples)):
+        if number >= _FEWEST_BATCHES and deadline is not None and time.perf_counter() > deadline:
+            break
+        batches.append(network.draw())
+    trees = np.concatenate([batch[0] for batch in batches])
+    log_q = np.concatenate([batch[1] for batch in batches])
+    before = log_total(visited.form_log_joint)
+    is_unseen = ~visited.contains(trees)
+    num_forms = visited.num_forms
+    numbers = visited.visit(trees, islands=())
+    log_joint = visited.tree_log_joint[numbers]
+    weights = importance_weights(log_joint - log_q)
+    floored = np.maximum(log_joint, search.floor + visited.tree_log_prior[numbers])
+    ratios = log_joint - log_q
+    is_any = bool(np.isfinite(ratios.max()))
+    shares = np.exp(ratios - log_total(ratios)) if is_any else np.zeros(len(ratios))
+    is_unknown = visited.tree_form[numbers] >= num_forms
+    return {
+        "elbo": float((floored - log_q).mean()),
+        "log_evidence_visited": before,
+        "log_evidence_importance": weights.log_evidence,
+        "log_evidence_importance_stderr": weights.stderr,
+        "effective_sample_size": weights.effective_size,
+        "num_fresh": len(trees),
+        "largest_weight": weights.largest_share,
+        "unseen_share": float(is_unseen.mean()),
+        "unseen_mass": float(shares[is_unseen].sum()),
+        "unknown_mass": float(shares[is_unknown].sum()),
+        "invalid_share": float((log_joint == -np.inf).mean()),
+    }
+
+
+def distance_to_visited(search: Search, network: Network) -> float:
+    """The total variation between q and the posterior over the visited, over the likeliest trees
+    and the rest of q taken as one."""
+    joint = search.visited.tree_log_joint
+    count = min(_MOST_COMPARED, len(joint))
+    chosen = np.argpartition(-joint, count - 1)[:count]
+    log_posterior = joint[chosen] - log_total(joint)
+    log_q = network.log_prob(search.visited.trees[chosen])
+    inside = total_variation(log_q, log_posterior)
+    rest_q = max(0.0, 1.0 - float(np.exp(log_q).sum()))
+    rest = max(0.0, 1.0 - float(np.exp(log_posterior).sum()))
+    return min(1.0, inside + 0.5 * abs(rest_q - rest))

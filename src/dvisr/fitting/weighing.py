@@ -1,0 +1,276 @@
+"""From visited trees to a posterior: weigh what matters, merge what is the same function, draw."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from dvisr.diagnostics import log_total
+from dvisr.expression import Expression
+from dvisr.fitting.merging import matched, merged, probe_rows
+from dvisr.fitting.search import Search
+from dvisr.marginal import Weighed, noise_draws, weigh
+from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
+from dvisr.search.visited import VisitedTrees
+
+_COMPLETED_ABOVE = 0.005  # of the posterior: forms whose other trees are added
+_SIMILAR = 0.4  # of the likeliest: forms of which the most readable is shown
+_ROUNDS = 20  # of weighing the rest, which may bring others to the front
+
+
+class FormWeigher:
+    """What is known of each visited form. More may be visited and weighed before the posterior is
+    made of it.
+
+    Parameters
+    ----------
+    search : Search
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.settings = search.settings.weighing
+        self.weighed: dict[int, Weighed] = {}
+        self._is_precise: set[int] = set()
+        self._representatives: dict[int, np.ndarray] = {}
+
+    @property
+    def visited(self) -> VisitedTrees:
+        return self.search.visited
+
+    def expression(self, tree: np.ndarray) -> Expression:
+        tokens = tuple(int(token) for token in tree if token >= 0)
+        return Expression(self.search.problem.grammar.library, tokens)
+
+    def shares(self) -> np.ndarray:
+        """Of each form: its posterior probability among the visited."""
+        joint = self.visited.form_log_joint
+        total = log_total(joint)
+        if not math.isfinite(total):
+            return np.zeros(len(joint))
+        shares: np.ndarray = np.exp(joint - total)
+        return shares
+
+    def weigh_likely(self, deadline: float | None) -> None:
+        """Weigh to a known error every form above a share; weighing moves what is above it."""
+        own, is_enumerated = self.settings, self.search.is_enumerated
+        threshold = own.above_if_enumerated if is_enumerated else own.above
+        while True:
+            shares = self.shares()
+            due = [f for f in np.flatnonzero(shares > threshold) if f not in self._is_precise]
+            if not due:
+                return
+            for form in sorted(due, key=lambda f: -shares[f]):
+                if deadline is not None and time.perf_counter() > deadline:
+                    return
+                self._weigh(int(form), is_rough=False)
+
+    def weigh_rest(self, deadline: float | None) -> None:
+        """Weigh roughly whatever else functions and draws are made of; one form at least."""
+        for _ in range(_ROUNDS):
+            forms = self._foremost()
+            due = [form for form in forms if form not in self.weighed]
+            for form in due:
+                is_late = deadline is not None and time.perf_counter() > deadline
+                if is_late and any(other in self.weighed for other in forms):
+                    return
+                self._weigh(form, is_rough=True)
+            if not due:
+                return
+
+    def _weigh(self, form: int, *, is_rough: bool) -> None:
+        tree, own = self.representative(form), self.settings
+        # A form's own stream of random numbers: the order of weighing does not matter.
+        rng = np.random.default_rng([self.search.seed, *(int(token) + 1 for token in tree)])
+        error, starts = (own.error, own.num_starts)
+        if is_rough:
+            error, starts = (own.rough_error, own.rough_starts)
+        weighed = weigh(self.search.engine, tree, rng, own, error=error, num_starts=starts)
+        self.weighed[form] = weighed
+        if not is_rough:
+            self._is_precise.add(form)
+        self.visited.set_log_marginal(form, weighed.log_marginal)
+
+    def complete(self) -> None:
+        """Visit the trees that are sure to be of a likely form, up to a number."""
+        for form in np.flatnonzero(self.shares() > _COMPLETED_ABOVE):
+            trees = {self.visited.form_tree[form].tobytes(): self.visited.form_tree[form]}
+            border = list(trees.values())
+            while border and len(trees) < self.settings.most_rewritings:
+                tree = border.pop()
+                for other in self.search.neighbours.rewritings(tree):
+                    if other.tobytes() not in trees:
+                        trees[other.tobytes()] = other
+                        border.append(other)
+            self.visited.visit(np.array(list(trees.values())), islands=())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every tree was weighed and no integral is in doubt that could matter."""
+        if not self.search.is_enumerated:
+            return False
+        bar = log_total(self.visited.form_log_joint) + math.log(1e-3)
+        known = {self.representative(form).tobytes() for form in self._is_precise}
+        prior = self.search.problem.tree_prior
+        return all(
+            tree.tobytes() in known or highest + float(prior.log_prob(np, tree)) < bar
+            for tree, highest in self.search.unsure
+        )
+
+    def posterior(self) -> Posterior:
+        """Of what was visited and weighed."""
+        forms = [form for form in self._foremost() if form in self.weighed]
+        log_evidence = log_total(self.visited.form_log_joint)
+        if not forms or not math.isfinite(log_evidence):
+            raise ValueError(
+                "no expression that was tried is defined on these data and near enough to the "
+                "target: allow more operators or constants, or rescale the columns"
+            )
+        shares = self.shares()
+        groups = self._groups(forms)
+        functions = self._functions(groups, shares)
+        return Posterior(
+            grammar=self.search.problem.grammar,
+            functions=functions,
+            trees=tuple(self._trees(log_evidence)),
+            log_evidence=log_evidence,
+            log_evidence_stderr=self._error(shares),
+            is_exact=self.is_exact,
+            inclusion=inclusion_of(self.search.problem.grammar, functions),
+            draws=self._draws(forms, shares),
+        )
+
+    def moved(self, before: np.ndarray, posterior: Posterior) -> float:
+        """How much probability lies elsewhere than before: a total variation between functions, as
+        the posterior has merged them. `before` are shares of the forms that there were then."""
+        after = self.shares()
+        earlier = np.zeros(len(after))
+        earlier[: len(before)] = before
+        difference = after - earlier
+        grouped = [list(function.forms) for function in posterior.functions]
+        inside = {form for group in grouped for form in group}
+        rest = np.array([form not in inside for form in range(len(after))])
+        total = sum(abs(float(difference[group].sum())) for group in grouped)
+        return 0.5 * (total + float(np.abs(difference[rest]).sum()))
+
+    def _groups(self, forms: list[int]) -> list[list[int]]:
+        """Forms that the data fit to one and the same function: x * c + c and (x + c) * c, say."""
+        trees = np.array([self.representative(form) for form in forms])
+        groups = merged(self.search.engine, trees, probe_rows(self.search.problem.X))
+        return [[forms[place] for place in group] for group in groups]
+
+    def _foremost(self) -> list[int]:
+        shares = self.shares()
+        order = np.argsort(-shares, kind="stable")[: self.settings.most_forms]
+        needed = int(np.searchsorted(np.cumsum(shares[order]), self.settings.covered)) + 1
+        return [int(form) for form in order[:needed] if shares[form] > 0.0]
+
+    def _error(self, shares: np.ndarray) -> float:
+        """Of the log evidence, as far as the integrals over constants go."""
+        constant = self.search.problem.grammar.library.constant_id
+        if constant < 0:
+            return 0.0
+        errors = np.full(len(shares), self.settings.laplace_error)
+        errors[~(self.visited.form_tree == constant).any(axis=1)] = 0.0
+        for form, weighed in self.weighed.items():
+            errors[form] = weighed.error
+        return float(np.sqrt(((shares * errors) ** 2).sum()))
+
+    def _trees(self, log_evidence: float) -> list[Tree]:
+        joint = self.visited.tree_log_joint
+        count = min(self.settings.most_trees, len(joint))
+        order = np.argpartition(-joint, count - 1)[:count]
+        order = order[np.isfinite(joint[order])]
+        order = order[np.argsort(-joint[order], kind="stable")]
+        trees = [
+            Tree(
+                self.expression(self.visited.trees[number]),
+                math.exp(joint[number] - log_evidence),
+                float(joint[number]),
+                self._constants_of(int(number))
+                if place < self.settings.most_tree_constants
+                else None,
+            )
+            for place, number in enumerate(order)
+        ]
+        return sorted(
+            trees,
+            key=lambda t: (-round(t.log_joint, 9), t.expression.complexity, t.expression.tokens),
+        )
+
+    def _constants_of(self, number: int) -> Weighed | None:
+        """A tree's own constants, in its own order and with its own signs."""
+        tree, form = self.visited.trees[number], int(self.visited.tree_form[number])
+        known = self.weighed.get(form)
+        shown = self.representative(form)
+        if known is None or (tree == shown).all():
+            return known
+        X = self.search.problem.X
+        return matched(self.expression(shown), known, self.expression(tree), X)
+
+    def _functions(self, groups: list[list[int]], shares: np.ndarray) -> tuple[Function, ...]:
+        """One a group of forms. Probabilities are of the group; the expression is the most readable
+        one of those that are about as likely as the likeliest."""
+        counts = np.bincount(self.visited.tree_form, minlength=self.visited.num_forms)
+        functions = []
+        for members in groups:
+            likely = [f for f in members if shares[f] > _SIMILAR * shares[members].max()]
+            shown = min(likely, key=lambda form: self._reading_order(self.representative(form)))
+            functions.append(
+                Function(
+                    expression=self.expression(self.representative(shown)),
+                    probability=float(shares[members].sum()),
+                    log_joint=log_total(self.visited.form_log_joint[members]),
+                    num_trees=int(counts[members].sum()),
+                    weighed=self.weighed[shown],
+                    forms=tuple(members),
+                )
+            )
+        return tuple(
+            sorted(functions, key=lambda f: (-round(f.log_joint, 9), f.expression.complexity))
+        )
+
+    def representative(self, form: int) -> np.ndarray:
+        """The tree that is weighed and shown for a form: of its likeliest, the most readable."""
+        if form not in self._representatives:
+            own = np.flatnonzero(self.visited.tree_form == form)
+            prior = self.visited.tree_log_prior[own]
+            likeliest = self.visited.trees[own[prior > prior.max() - 1e-9]]
+            self._representatives[form] = min(likeliest, key=self._reading_order)
+        return self._representatives[form]
+
+    def _reading_order(self, tree: np.ndarray) -> tuple[int, int, tuple[int, ...]]:
+        """Few tokens first, then few differences and quotients, then constants last."""
+        library = self.search.problem.grammar.library
+        tokens = [int(token) for token in tree if token >= 0]
+        inverting = sum(library[token].inverts_second for token in tokens)
+        last = len(library)
+        order = tuple(last if token == library.constant_id else token for token in tokens)
+        return len(tokens), inverting, order
+
+    def _draws(self, forms: list[int], shares: np.ndarray) -> Draws:
+        rng = np.random.default_rng([self.search.seed, 1])
+        count = self.settings.num_draws
+        weights = shares[forms] / shares[forms].sum()
+        points = (np.arange(count) + rng.uniform()) / count
+        tree = np.minimum(np.searchsorted(np.cumsum(weights), points), len(forms) - 1)
+        most = max(len(self.weighed[form].mode) for form in forms)
+        constants, factor = np.zeros((count, most)), np.ones(count)
+        for number, form in enumerate(forms):
+            rows = np.flatnonzero(tree == number)
+            weighed = self.weighed[form]
+            own = weighed.constants[weighed.resampled(len(rows), rng)]
+            constants[rows, : own.shape[1]] = own
+            shown = self.representative(form)
+            factor[rows] = noise_draws(self.search.engine, shown, own, rng)
+        likelihood = self.search.problem.likelihood
+        return Draws(
+            expressions=tuple(self.expression(self.representative(form)) for form in forms),
+            tree=tree,
+            constants=constants,
+            noise_factor=factor,
+            scale=float(np.median(np.asarray(likelihood.scale))),
+            noise=likelihood.noise,
+        )

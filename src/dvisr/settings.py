@@ -1,0 +1,225 @@
+"""The settings of a fit: what its search, its weighing and its checks go by. They are saved with a
+model, so that it is known how it came about."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchSettings:
+    """How trees are searched.
+
+    Parameters
+    ----------
+    num_steps, num_samples : int
+        Steps, and trees of each kind that a step tries, where the user gives none.
+    max_enumerated, max_enumerated_points : int
+        Where the grammar has no more trees (trees times rows), all are weighed and none is searched.
+    small_trees : int
+        The smallest sizes, as many as have no more trees than this, are all weighed.
+    num_starts : int
+        Starts of the optimiser for a first look at a tree's constants.
+    hopeless : float
+        Nats below the best: what can't come nearer is fitted roughly.
+    points_at_once : int
+        Trees times rows between two looks at the clock.
+    neighbours : int
+        Neighbours an island proposes, for each sample of a step.
+    from_prior, of_network : float
+        Draws from the prior and from the network, for each sample of a step.
+    swept, refined : int
+        Trees a step, most promising first, all small changes (refinements) of which are tried.
+    small_tokens, most_small, most_changes : int
+        Of the small trees that replace a subtree in a sweep: the largest size, the most of them,
+        and the most changes of one tree.
+    familiar, hottest : float
+        The share of neighbours visited before, above which parents are drawn more evenly, and how
+        much more at most.
+    parent_levels : tuple of float
+        How many forms share the weight when parents are drawn, by level.
+    most_parents, best_of_size : int
+        Forms that parents are drawn from, and the best of each size among them.
+    of_best_sizes : float
+        The share of parents that are the best of their size.
+    max_forms : int
+        Forms beyond which the least likely are dropped.
+    hidden_size : int
+        Of the network.
+    first_rate, last_rate : float
+        Of the network's training, from the first step to the last.
+    most_advantage : float
+        Nats at which an advantage is cut off: likelihoods of bad trees are thousands apart.
+    replay_spread : float
+        Trees that share the weight of replay until the last quarter of the steps.
+    final_lessons : int
+        Steps of training on the posterior over the visited, at the end.
+    num_fresh, fresh_rounds : int
+        Draws of the trained network to check the search by, and how often.
+    """
+
+    num_steps: int = 20
+    num_samples: int = 256
+    max_enumerated: int = 20_000
+    max_enumerated_points: int = 20_000_000
+    small_trees: int = 10_000
+    num_starts: int = 8
+    hopeless: float = 100.0
+    points_at_once: int = 400_000
+    neighbours: int = 4
+    from_prior: float = 0.5
+    of_network: float = 0.25
+    swept: int = 4
+    refined: int = 12
+    small_tokens: int = 3
+    most_small: int = 4_000
+    most_changes: int = 1_500
+    familiar: float = 0.5
+    hottest: float = 50.0
+    parent_levels: tuple[float, ...] = (5.0, 20.0, 80.0, 300.0)
+    most_parents: int = 3_000
+    best_of_size: int = 20
+    of_best_sizes: float = 0.2
+    max_forms: int = 400_000
+    hidden_size: int = 64
+    first_rate: float = 5e-3
+    last_rate: float = 1e-4
+    most_advantage: float = 5.0
+    replay_spread: float = 200.0
+    final_lessons: int = 250
+    num_fresh: int = 1_500
+    fresh_rounds: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class WeighingSettings:
+    """How the integrals over constants are worked out, and what of them is kept.
+
+    Parameters
+    ----------
+    error, rough_error : float
+        Of log p(y | tree): rounds of importance sampling go on until it is met, for forms above
+        `above` and for the rest.
+    num_starts, rough_starts : int
+        Starts of the optimiser, for the same.
+    rounds : tuple of int
+        Draws of each round.
+    most_values : int
+        Draws times rows, in one round.
+    adaptations, most_adapted : int
+        Steps of EM on the proposal after a round, and the draws that they look at.
+    above, above_if_enumerated : float
+        The share of the posterior from which a form is weighed to `error`.
+    covered, most_forms : float, int
+        The share of the posterior, and the most forms, that functions and draws are made of.
+    most_trees, most_tree_constants : int
+        Trees that are listed, and those of them whose own constants are worked out.
+    num_draws : int
+        Draws of the posterior that are kept for predictions.
+    most_rewritings : int
+        Trees of one likely form that are added, visited or not.
+    laplace_error : float
+        What is reckoned for a form that was not weighed.
+    sure_change : float
+        Nats by which a first look may change with three times the starts and still count as sure.
+    compared_starts : tuple of int
+        Fewest and most starts of `compare`: the more, the fewer rows there are.
+    compared_errors : tuple of float
+        Of a log evidence in `compare`, tried in turn where few draws decide.
+    """
+
+    error: float = 0.01
+    rough_error: float = 0.3
+    num_starts: int = 48
+    rough_starts: int = 8
+    rounds: tuple[int, ...] = (1_000, 4_000, 16_000, 64_000, 200_000)
+    most_values: int = 100_000_000
+    adaptations: int = 6
+    most_adapted: int = 32_000
+    above: float = 0.01
+    above_if_enumerated: float = 1e-5
+    covered: float = 0.995
+    most_forms: int = 100
+    most_trees: int = 1_000
+    most_tree_constants: int = 20
+    num_draws: int = 2_000
+    most_rewritings: int = 500
+    laplace_error: float = 0.3
+    sure_change: float = 0.1
+    compared_starts: tuple[int, ...] = (48, 256)
+    compared_errors: tuple[float, ...] = (0.01, 0.004, 0.0015)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckSettings:
+    """Where a check of the search begins to say caution, and where do-not-trust. Checks of the data
+    go by p-values and have their limits in `dvisr.checks`.
+
+    Parameters
+    ----------
+    integral_error : tuple of float
+        The standard error of log p(y | tree) of a likely formula.
+    few_steps : int
+        Steps below which a search counts as short.
+    missed : tuple of float
+        The share of the posterior that fresh draws found and the search had not.
+    moved : tuple of float
+        The probability that fresh draws moved between functions.
+    disagreement : tuple of float
+        The total variation between the posteriors of two independent searches.
+    late_gain : tuple of float
+        Nats of evidence gained in the last third of the steps.
+    fewest_effective : float
+        Fresh draws must be worth so many for a check to lean on them.
+    unexplained : float
+        The share of the variance of y that no formula explains.
+    """
+
+    integral_error: tuple[float, float] = (0.05, 0.3)
+    few_steps: int = 5
+    missed: tuple[float, float] = (0.1, 0.4)
+    moved: tuple[float, float] = (0.05, 0.2)
+    disagreement: tuple[float, float] = (0.1, 0.5)
+    late_gain: tuple[float, float] = (1.0, 5.0)
+    fewest_effective: float = 10.0
+    unexplained: float = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class FitSettings:
+    """All settings of a fit.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> from dvisr import FitSettings
+    >>> settings = FitSettings()
+    >>> FitSettings.from_dict(settings.as_dict()) == settings
+    True
+    """
+
+    search: SearchSettings = SearchSettings()
+    weighing: WeighingSettings = WeighingSettings()
+    checks: CheckSettings = CheckSettings()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FitSettings:
+        """Back from `as_dict`, or from what JSON made of it."""
+        parts = {field.name: field.default for field in dataclasses.fields(cls)}
+        unknown = set(values) - set(parts)
+        if unknown:
+            raise ValueError(f"a fit has no settings {sorted(unknown)[0]!r}")
+        return cls(**{name: _restored(part, values.get(name, {})) for name, part in parts.items()})
+
+
+def _restored(default: Any, values: dict[str, Any]) -> Any:
+    known = {field.name for field in dataclasses.fields(default)}
+    if set(values) - known:
+        raise ValueError(f"a fit has no setting {sorted(set(values) - known)[0]!r}")
+    plain = {n: tuple(v) if isinstance(v, (list, tuple)) else v for n, v in values.items()}
+    return dataclasses.replace(default, **plain)
