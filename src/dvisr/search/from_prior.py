@@ -23,15 +23,15 @@ from dvisr.search.streams import index_by_weight, new_stream, uniform
 MAX_COSTS = 4096  # distinct costs of a tree; the sums over operands are quadratic in them
 MAX_ENTRIES = 2**27  # of the largest table
 
-# Weights below this share of the largest are nothing. It keeps products of two weights, where they
-# count, above what rounds to zero.
+# Weights below this share of the largest count as zero: then no product of two weights that matter
+# underflows.
 _LEAST = 1e-250
 
 
 class _Rules(NamedTuple):
     """The grammar as arrays. A *pool* is the slot state that a subtree is for, with the tokens that
-    its root may be: the first pools are the states with all their tokens, the others are what left
-    operands are drawn from once the state of the right one is settled. A *split* is a list of pairs
+    its root may be: the first pools are the states with all their tokens, from the others left
+    operands are drawn once the state of the right one is decided. A *split* is a list of pairs
     (pool of the left operand, state of the right one)."""
 
     arities: np.ndarray  # int32 (token,)
@@ -49,6 +49,8 @@ class _Rules(NamedTuple):
 
 
 class _Weights(NamedTuple):
+    """Sums of the prior's weights over subtrees, in units that depend on their size."""
+
     total: np.ndarray  # float (pool, size, count)
     cumulative: np.ndarray  # float (pool, size, count, token)
     of_split: np.ndarray  # float (split, size, count): both operands, in units of their parent
@@ -130,9 +132,9 @@ def _counts(grammar: Grammar) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     vectors = _vectors(grammar)
     strides = np.append(np.cumprod((most + 1)[:0:-1])[::-1], 1)[: len(most)].astype(np.int64)
 
-    def numbered(found: np.ndarray) -> np.ndarray:
-        inside = ((found >= 0) & (found <= most)).all(axis=-1)
-        return np.where(inside, found @ strides, -1).astype(np.int32)
+    def numbered(counts: np.ndarray) -> np.ndarray:
+        is_possible = ((counts >= 0) & (counts <= most)).all(axis=-1)
+        return np.where(is_possible, counts @ strides, -1).astype(np.int32)
 
     return (
         numbered(grammar.budget.weights[:, 1:].astype(np.int64)),
@@ -262,7 +264,7 @@ def _fill(rules, size, roots, total, cumulative):
 def _shared(rules, weights, split, size, count, stream):
     """How the operands of a subtree share what it costs: which pair, and the left one's cost."""
     point = uniform(stream) * weights.of_split[split, size, count]
-    found = (-1, -1, -1)
+    chosen = (-1, -1, -1)
     for pair in range(rules.split_start[split], rules.split_start[split + 1]):
         lefts = weights.total[rules.pair_left[pair]]
         rights = weights.total[rules.pair_right[pair]]
@@ -275,11 +277,11 @@ def _shared(rules, weights, split, size, count, stream):
                     continue
                 share = lefts[left, one] * rights[right, two] * factor
                 if share > 0.0:
-                    found = (pair, left, one)  # the last one, should rounding lead past it
+                    chosen = (pair, left, one)  # the last one, where rounding leads past it
                     point -= share
                     if point < 0.0:
-                        return found
-    return found
+                        return chosen
+    return chosen
 
 
 @compiled
