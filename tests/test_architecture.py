@@ -89,7 +89,9 @@ def test_rooms_stay_small_enough_to_see(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno + 1 <= 70, f"{path}:{node.lineno} {node.name}"
+            documentation = (ast.get_docstring(node, clean=False) or "").count("\n")
+            lines = node.end_lineno - node.lineno + 1 - documentation
+            assert lines <= 70, f"{path}:{node.lineno} {node.name}"
 
 
 def test_importing_changes_no_setting_and_compiles_nothing() -> None:

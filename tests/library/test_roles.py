@@ -135,3 +135,10 @@ def test_output_does_not_go_by_names(tree: Expression) -> None:
     renamed = Expression(OTHERS, tree.tokens)
     assert latex(renamed) == latex(tree)
     assert to_sympy(renamed) == to_sympy(tree)
+
+
+def test_infix_goes_by_precedence_not_by_name() -> None:
+    plus = dataclasses.replace(OPERATORS["+"], name="plus")
+    called = dataclasses.replace(OPERATORS["*"], name="times", precedence=None)
+    library = Library.create([plus, called], ["x", "y"])
+    assert str(Expression(library, (0, 1, 2, 3, 0, 2, 3))) == "times(x, y) plus (x plus y)"

@@ -92,7 +92,8 @@ def latex(expression: Expression, *, digits: int = 6) -> str:
     ----------
     expression : Expression
     digits : int, default=6
-        The significant digits of constants that have values; others are called c_0, c_1, ...
+        The significant digits of constants that have values. Others are called c, or c_0, c_1, ...
+        where there are several.
 
     Returns
     -------

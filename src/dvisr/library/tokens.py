@@ -8,8 +8,8 @@ from collections.abc import Callable
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
-# An operator's function takes the array namespace first (numpy or jax.numpy; inside compiled host
-# kernels, numpy again) and then its operands, so that one definition serves every evaluator.
+# An operator's function takes the array namespace first (jax.numpy, or numpy, in compiled code too)
+# and then its operands, so that one definition is enough for every evaluator.
 OperatorFunction = Callable[..., Any]
 
 Parity = Literal["odd", "even"]
@@ -157,7 +157,7 @@ def new_operator(
     """Make an operator of one or two operands, to be listed among the operators of a library.
 
     Functions take the array namespace first, `function(np, x)` or `function(np, a, b)`, and work
-    elementwise. In fits they are compiled by Numba, elsewhere run by NumPy or JAX.
+    elementwise. They are compiled by Numba and run by NumPy and JAX, so they must suit all three.
 
     Parameters
     ----------

@@ -18,40 +18,20 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.library.compiling import compiled
 from dvisr.prior import TreePrior
+from dvisr.search.streams import index_by_weight, new_stream, uniform
 
 MAX_COSTS = 4096  # distinct costs of a tree; the sums over operands are quadratic in them
 MAX_ENTRIES = 2**27  # of the largest table
 
-# Weights below this share of the largest are nothing. It keeps products of two weights, where they
-# count, above what rounds to zero.
+# Weights below this share of the largest count as zero: then no product of two weights that matter
+# underflows.
 _LEAST = 1e-250
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S11, _S27, _S30, _S31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
-
-
-@compiled
-def uniform(chance):
-    """The next number in [0, 1) of SplitMix64, whose state is `chance[0]`. Numba's own generator is
-    one a thread, so what it gives would depend on who else draws."""
-    chance[0] += _STEP
-    bits = chance[0]
-    bits = (bits ^ (bits >> _S30)) * _FIRST
-    bits = (bits ^ (bits >> _S27)) * _SECOND
-    bits ^= bits >> _S31
-    return np.float64(bits >> _S11) * 2.0**-53
-
-
-def new_chance(rng: np.random.Generator) -> np.ndarray:
-    """A state for `uniform`."""
-    return rng.integers(0, 2**64, size=1, dtype=np.uint64)
 
 
 class _Rules(NamedTuple):
     """The grammar as arrays. A *pool* is the slot state that a subtree is for, with the tokens that
-    its root may be: the first pools are the states with all their tokens, the others are what left
-    operands are drawn from once the state of the right one is settled. A *split* is a list of pairs
+    its root may be: the first pools are the states with all their tokens, from the others left
+    operands are drawn once the state of the right one is decided. A *split* is a list of pairs
     (pool of the left operand, state of the right one)."""
 
     arities: np.ndarray  # int32 (token,)
@@ -69,6 +49,8 @@ class _Rules(NamedTuple):
 
 
 class _Weights(NamedTuple):
+    """Sums of the prior's weights over subtrees, in units that depend on their size."""
+
     total: np.ndarray  # float (pool, size, count)
     cumulative: np.ndarray  # float (pool, size, count, token)
     of_split: np.ndarray  # float (split, size, count): both operands, in units of their parent
@@ -98,7 +80,7 @@ class PriorSampler:
         """Trees, int8 (count, max_tokens), ids in prefix order padded with -1."""
         trees = np.full((count, self._max_tokens), -1, dtype=np.int8)
         roots = (self._sizes, self._counts, self._cumulative)
-        _draw(self._rules, self._weights, *roots, new_chance(rng), trees)
+        _draw(self._rules, self._weights, *roots, new_stream(rng), trees)
         return trees
 
 
@@ -150,9 +132,9 @@ def _counts(grammar: Grammar) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     vectors = _vectors(grammar)
     strides = np.append(np.cumprod((most + 1)[:0:-1])[::-1], 1)[: len(most)].astype(np.int64)
 
-    def numbered(found: np.ndarray) -> np.ndarray:
-        inside = ((found >= 0) & (found <= most)).all(axis=-1)
-        return np.where(inside, found @ strides, -1).astype(np.int32)
+    def numbered(counts: np.ndarray) -> np.ndarray:
+        is_possible = ((counts >= 0) & (counts <= most)).all(axis=-1)
+        return np.where(is_possible, counts @ strides, -1).astype(np.int32)
 
     return (
         numbered(grammar.budget.weights[:, 1:].astype(np.int64)),
@@ -279,27 +261,10 @@ def _fill(rules, size, roots, total, cumulative):
 
 
 @compiled
-def _first_above(cumulative, chance):
-    """A place, drawn by its share."""
-    point = uniform(chance) * cumulative[-1]
-    low, high = 0, len(cumulative) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] > point:
-            high = middle
-        else:
-            low = middle + 1
-    # Rounding can put the point at the end, where the last places may have no share.
-    while low > 0 and cumulative[low] == cumulative[low - 1]:
-        low -= 1
-    return low
-
-
-@compiled
-def _shared(rules, weights, split, size, count, chance):
+def _shared(rules, weights, split, size, count, stream):
     """How the operands of a subtree share what it costs: which pair, and the left one's cost."""
-    point = uniform(chance) * weights.of_split[split, size, count]
-    found = (-1, -1, -1)
+    point = uniform(stream) * weights.of_split[split, size, count]
+    chosen = (-1, -1, -1)
     for pair in range(rules.split_start[split], rules.split_start[split + 1]):
         lefts = weights.total[rules.pair_left[pair]]
         rights = weights.total[rules.pair_right[pair]]
@@ -312,24 +277,24 @@ def _shared(rules, weights, split, size, count, chance):
                     continue
                 share = lefts[left, one] * rights[right, two] * factor
                 if share > 0.0:
-                    found = (pair, left, one)  # the last one, should rounding lead past it
+                    chosen = (pair, left, one)  # the last one, where rounding leads past it
                     point -= share
                     if point < 0.0:
-                        return found
-    return found
+                        return chosen
+    return chosen
 
 
 @compiled
-def _draw(rules, weights, root_sizes, root_counts, root_cumulative, chance, trees):
+def _draw(rules, weights, root_sizes, root_counts, root_cumulative, stream, trees):
     waiting = np.empty((trees.shape[1] + 1, 3), dtype=np.int64)  # pool, size, count
     for tree in range(len(trees)):
-        root = _first_above(root_cumulative, chance)
+        root = index_by_weight(root_cumulative, stream)
         waiting[0, 0], waiting[0, 1], waiting[0, 2] = 0, root_sizes[root], root_counts[root]
         height, place = 1, 0
         while height > 0:
             height -= 1
             pool, size, count = waiting[height, 0], waiting[height, 1], waiting[height, 2]
-            token = _first_above(weights.cumulative[pool, size, count], chance)
+            token = index_by_weight(weights.cumulative[pool, size, count], stream)
             trees[tree, place] = token
             place += 1
             if rules.arities[token] == 0:
@@ -339,7 +304,7 @@ def _draw(rules, weights, root_sizes, root_counts, root_cumulative, chance, tree
             if rules.arities[token] == 1:
                 waiting[height, 0], waiting[height, 1], waiting[height, 2] = operand, size - 1, rest
             else:
-                pair, left, one = _shared(rules, weights, operand, size, rest, chance)
+                pair, left, one = _shared(rules, weights, operand, size, rest, stream)
                 waiting[height, 0] = rules.pair_right[pair]
                 waiting[height, 1] = size - 1 - left
                 waiting[height, 2] = rules.minus[rest, one]

@@ -1,9 +1,7 @@
 """Whether trees are legal, on the host: `constraints.masking.is_allowed` for millions of them.
 
-The same walk along the same tables. What waits is a stack of right-hand slots; the token at the
-root of a left operand settles the slot on top of it.
-
-Below are the few things that else is done with rows of tokens in compiled code.
+The same walk along the same tables. The slots of right operands wait on a stack; the token at the
+root of a left operand decides the state of the slot on top of it.
 """
 
 from __future__ import annotations
@@ -14,11 +12,12 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.library.compiling import compiled
+from dvisr.search.rows import checked_rows
 
 
 class WalkTables(NamedTuple):
-    """`MaskTables` as compiled functions take them: all grammars have the same types, so what is
-    compiled for one serves all."""
+    """`MaskTables` as compiled functions take them: with the same types for all grammars, so that
+    they are compiled once."""
 
     feasible: np.ndarray  # bool (rest, question, spent)
     question: np.ndarray  # int32 (kind, token)
@@ -57,18 +56,9 @@ class Legality:
         return _are_legal(checked_rows(tokens, "tokens"), self._tables)
 
 
-def checked_rows(tokens: np.ndarray, name: str) -> np.ndarray:
-    """As compiled functions take them. Another type would wrap ids around, and compile anew."""
-    if tokens.ndim != 2 or tokens.dtype != np.int8:
-        raise ValueError(
-            f"{name} must be int8 of shape (trees, length), not {tokens.dtype} of {tokens.shape}"
-        )
-    return np.require(tokens, np.int8, ["C", "W"])
-
-
 @compiled
 def is_legal(row, tables, waiting_kind, waiting_rest):
-    """Of one row. The last two are scratch, as long as the row."""
+    """Of one row. The last two are arrays to work in, as long as the row."""
     kind = rest = spent = num_waiting = 0
     is_left = False
     for position in range(len(row)):
@@ -100,6 +90,18 @@ def is_legal(row, tables, waiting_kind, waiting_rest):
 
 
 @compiled
+def is_another_legal_tree(row, length, tables, workspace):
+    """Whether the tree in `workspace.made`, of that length, is legal and not the one in the row.
+    Its padding is written; a length that no tree in a row has is that of no tree."""
+    if length < 1 or length > len(row):
+        return False
+    workspace.made[length:] = -1
+    if (workspace.made == row).all():
+        return False
+    return is_legal(workspace.made, tables, workspace.waiting_kind, workspace.waiting_rest)
+
+
+@compiled
 def _are_legal(rows, tables):
     num_rows, length = rows.shape
     legal = np.empty(num_rows, dtype=np.bool_)
@@ -108,50 +110,3 @@ def _are_legal(rows, tables):
     for row in range(num_rows):
         legal[row] = is_legal(rows[row], tables, waiting_kind, waiting_rest)
     return legal
-
-
-@compiled
-def measured(row, arities, sizes):
-    """The length of the tree in a row, 0 if it holds no complete one; `sizes` is filled."""
-    length = 0
-    while length < len(row) and row[length] >= 0:
-        length += 1
-    for place in range(length - 1, -1, -1):
-        if row[place] >= len(arities):
-            return 0
-        end = place + 1
-        for _ in range(arities[row[place]]):
-            if end >= length:
-                return 0
-            end += sizes[end]
-        sizes[place] = end - place
-    return length if length > 0 and sizes[0] == length else 0
-
-
-@compiled
-def written(out, place, token):
-    """Where to write on. Beyond the row's end that is one past it, for good: the tree is too
-    long."""
-    if place >= len(out):
-        return len(out) + 1
-    out[place] = token
-    return place + 1
-
-
-@compiled
-def copied(out, place, row, start, stop):
-    if place + stop - start > len(out):
-        return len(out) + 1
-    for step in range(stop - start):
-        out[place + step] = row[start + step]
-    return place + stop - start
-
-
-@compiled
-def joined(out, row, length, node, end, token, first, second):
-    """The tree with `token` over two pieces in place of node ... end; a piece is (row, start,
-    stop)."""
-    place = written(out, copied(out, 0, row, 0, node), token)
-    place = copied(out, place, first[0], first[1], first[2])
-    place = copied(out, place, second[0], second[1], second[2])
-    return copied(out, place, row, end, length)
