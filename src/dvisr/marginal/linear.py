@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dvisr.evaluation.tree import CONSTANT
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import CONSTANT
 from dvisr.marginal.optimising import linearise
 
 
