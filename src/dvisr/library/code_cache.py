@@ -12,6 +12,7 @@ among the temporary files. If that can't be written to either, nothing is kept.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import hashlib
@@ -69,7 +70,9 @@ class KeptCode:
             return None
         try:
             return files.load_overload(signature, target_context)
-        except Exception:  # a damaged file: compile again
+        except Exception:  # a damaged file: begin anew
+            with contextlib.suppress(OSError):
+                files.flush()
             return None
 
     def save_overload(self, signature: Any, code: Any) -> None:
@@ -77,10 +80,8 @@ class KeptCode:
         files = self._files(signature)
         if files is None:
             return
-        try:
+        with contextlib.suppress(OSError):  # a full disk, or a folder that was just removed
             files.save_overload(signature, code)
-        except OSError:  # the disk is full, or another process has removed the folder
-            return
 
     def _files(self, signature: Any) -> Any:
         folder = code_folder() if self._is_enabled else None
