@@ -47,4 +47,3 @@ bench: install
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src -name '*.nb[ci]' -delete

@@ -8,22 +8,14 @@ agree in two independent ones are the same function.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
+
+from dvisr.library.compiling import compiled
 
 # Means of logarithms (base 2) this close are equal. Trees of one function differ by a few units in
 # the last place, 1e-15; functions that agree to 14 digits on average can't be told apart.
 TOLERANCE = 1.5e-14
 _MAX_POINTS_OF_WEIGHTS = 4096
-
-
-def _compiled(function: Any) -> Any:
-    try:
-        return numba.njit(function, cache=True, nogil=True)
-    except RuntimeError:  # nowhere to keep compiled code: neither the package nor the home
-        return numba.njit(function, nogil=True)
 
 
 def _weights() -> np.ndarray:
@@ -34,7 +26,7 @@ def _weights() -> np.ndarray:
 WEIGHTS = _weights()
 
 
-@_compiled
+@compiled
 def _fingerprints(values, weights):
     num_rows, num_points = values.shape
     prints = np.empty((2, num_rows))
@@ -65,7 +57,7 @@ def fingerprints(values: np.ndarray) -> np.ndarray:
     return found
 
 
-@_compiled
+@compiled
 def _starts(prints, members, tolerance):
     """Where, in sorted order, a row is another function than the first row of its group."""
     is_first = np.ones(len(members), dtype=np.bool_)

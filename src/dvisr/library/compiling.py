@@ -1,4 +1,4 @@
-"""Host code compiled by Numba, kept in a cache between processes where there is room for one."""
+"""Host code compiled by Numba, kept between processes (see `code_cache`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import ccallback, sigutils
+
+from dvisr.library.code_cache import KeptCode
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """For functions of a module. Compiled code is kept beside the module, as Python keeps its own,
-    or in the user's cache folder; where neither can be written to, nowhere."""
-    try:
-        return numba.njit(function, error_model="numpy", nogil=True, cache=True)
-    except RuntimeError:  # no folder to keep it in
-        return numba.njit(function, error_model="numpy", nogil=True)
+    """Compile a function of a module when it is first called, and keep the code.
+
+    The function must not be a closure, and what it was compiled from must lie in the package.
+    """
+    dispatcher = numba.njit(function, error_model="numpy", nogil=True)
+    dispatcher._cache = KeptCode(function)
+    return dispatcher
+
+
+def compiled_callback(signature: Any, function: Callable[..., Any]) -> Any:
+    """Compile a function of a module to one that C could call, and keep the code.
+
+    As `numba.cfunc(signature, nopython=True)`; compiled code can take it as a pointer.
+    """
+    callback: Any = ccallback.CFunc(
+        function, sigutils.normalize_signature(signature), locals={}, options={"nopython": True}
+    )
+    callback._cache = KeptCode(function)
+    callback.compile()
+    return callback

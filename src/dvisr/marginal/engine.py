@@ -11,11 +11,11 @@ import numpy as np
 
 from dvisr.constants import AbstractConstantPrior, Decades, Normal
 from dvisr.evaluation import leaf_values
+from dvisr.evaluation.operations import make_apply
+from dvisr.evaluation.tree import Language, make_language, make_work, own_operators
 from dvisr.library import Library
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
-from dvisr.marginal.evaluating import Language, make_language, make_work, own_operators
-from dvisr.marginal.operations import make_apply
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 from dvisr.problem import Problem
 

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from dvisr.evaluation.tree import prepare
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import prepare
 from dvisr.marginal.linear import log_marginal_if_linear
 from dvisr.marginal.optimising import (
     MAX_MODES,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dvisr.evaluation.tree import evaluate_tree
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import evaluate_tree
 
 NORMAL, DECADES = 0, 1
 MAX_MODES = 16

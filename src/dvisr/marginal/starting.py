@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.library.compiling import compiled
-from dvisr.marginal.evaluating import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
+from dvisr.evaluation.tree import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
 from dvisr.marginal.optimising import (
     MAX_CANDIDATES,
     NORMAL,

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
-from dvisr.marginal.evaluating import make_work
+from dvisr.evaluation.tree import make_work
 from dvisr.marginal.mixtures import Mixture, inverse
 from dvisr.marginal.optimising import make_fit
 from dvisr.settings import WeighingSettings

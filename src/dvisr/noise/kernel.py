@@ -29,7 +29,7 @@ import numba
 import numpy as np
 from numba import types
 
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, compiled_callback
 
 if TYPE_CHECKING:
     from dvisr.noise.base import ScalePrior
@@ -45,11 +45,11 @@ _NEGLIGIBLE = 37.0  # nats below the highest node: where it stops
 
 
 def pointer(function: Callable[..., Any]) -> Any:
-    """A module's function as a pointer that compiled code can be given."""
-    try:
-        return numba.cfunc(SIGNATURE, nopython=True, cache=True)(function)
-    except RuntimeError:  # no folder to keep it in
-        return numba.cfunc(SIGNATURE, nopython=True)(function)
+    """A function as a pointer that compiled code can be given; the package's own are kept between
+    processes."""
+    if function.__module__.startswith("dvisr."):
+        return compiled_callback(SIGNATURE, function)
+    return numba.cfunc(SIGNATURE, nopython=True)(function)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from dvisr.evaluation import apply_operator, evaluate, leaf_values
 from dvisr.evaluation.device import Evaluator
-from dvisr.expression import Expression, fold, parse
-from dvisr.library import OPERATORS, Kind, Library, Token, new_operator
-from dvisr.marginal import nonlinear_constants
-from dvisr.marginal.evaluating import (
+from dvisr.evaluation.operations import make_apply
+from dvisr.evaluation.tree import (
     Shape,
     evaluate_tree,
     make_language,
@@ -25,7 +23,9 @@ from dvisr.marginal.evaluating import (
     own_operators,
     prepare,
 )
-from dvisr.marginal.operations import make_apply
+from dvisr.expression import Expression, fold, parse
+from dvisr.library import OPERATORS, Kind, Library, Token, new_operator
+from dvisr.marginal import nonlinear_constants
 from tests import strategies
 
 LENGTH, POINTS, BATCH = 12, 3, 20

@@ -1,11 +1,12 @@
-"""Operators over rows of points, with their slopes: what the kernel of fits calls at every node.
+"""Operators over rows of points, with their slopes.
 
-`apply(code, with_first, with_second, first, second, out, by_first, by_second)` works one operator
-out at all points and says whether it is defined at all of them. Slopes are worked out only by
-operands that hold a constant; one that is not finite, such as that of sqrt at 0, counts as 0.
+`apply(code, with_first, with_second, first, second, out, by_first, by_second)` evaluates one
+operator at all points and returns whether it is defined at all of them. Where it is not, `out` is
+not finite. Slopes by an operand are written only if they are asked for and the operator is defined;
+one that is not finite, such as that of sqrt at 0, counts as 0.
 
-The kernel is given it as a pointer to a function. So the kernel is compiled once for all libraries,
-and none of its functions is compiled anew with all operators inside.
+Other compiled code takes `apply` as a pointer to a function. So that code is compiled once for all
+libraries, and the operators are not compiled anew into each of its functions.
 """
 
 from __future__ import annotations
@@ -19,15 +20,9 @@ import numpy as np
 from numba import types
 
 from dvisr.library import OPERATORS, Token
+from dvisr.library.compiling import compiled, compiled_callback
 
 _STEP = 6e-6  # of a central difference: about the cube root of the rounding of float64
-
-
-@numba.njit(error_model="numpy", nogil=True)
-def _nothing(code, with_first, with_second, first, second, out, by_first, by_second):
-    return False
-
-
 _FLAG, _ROW = types.boolean, types.float64[::1]
 _SIGNATURE = _FLAG(types.int64, _FLAG, _FLAG, _ROW, _ROW, _ROW, _ROW, _ROW)
 BUILT_IN = tuple(OPERATORS.values())
@@ -35,24 +30,36 @@ BUILT_IN = tuple(OPERATORS.values())
 
 @functools.lru_cache(maxsize=16)
 def make_apply(own: tuple[Token, ...] = ()) -> Any:
-    """For the built-in operators, and a user's own after them; codes are places in that list."""
+    """Make the function `apply` (see above).
+
+    Parameters
+    ----------
+    own : tuple of Token
+        A user's own operators. An operator's code is its place in `(*BUILT_IN, *own)`.
+
+    Returns
+    -------
+    numba CFunc
+        Kept between processes where there are no own operators.
+    """
     if not own:
-        try:
-            return numba.cfunc(_SIGNATURE, cache=True, nopython=True)(_apply_built_in)
-        except RuntimeError:  # no folder to keep it in
-            return numba.cfunc(_SIGNATURE, nopython=True)(_apply_built_in)
-    chosen = _search_tree([*BUILT_IN, *own])
+        return compiled_callback(_SIGNATURE, _call_built_in)
+    first_own = len(BUILT_IN)
+    apply_own = _search_tree(own, first_own)
 
     def apply(code, with_first, with_second, first, second, out, by_first, by_second):
-        return chosen(code, with_first, with_second, first, second, out, by_first, by_second)
+        if code < first_own:
+            return _apply_built_in(
+                code, with_first, with_second, first, second, out, by_first, by_second
+            )
+        return apply_own(code, with_first, with_second, first, second, out, by_first, by_second)
 
     return numba.cfunc(_SIGNATURE, nopython=True)(apply)
 
 
-def _search_tree(operators: Sequence[Token]) -> Any:
-    """A search tree of closures picks the operator that is asked for, so a user's costs what ours
-    do."""
-    return _dispatch([(code, _compiled(token)) for code, token in enumerate(operators)])
+def _search_tree(operators: Sequence[Token], first_code: int = 0) -> Any:
+    """A search tree of closures that picks the operator of a code, so that each can be inlined."""
+    return _dispatch([(first_code + i, _compiled(token)) for i, token in enumerate(operators)])
 
 
 _BRANCHES = 6
@@ -60,13 +67,12 @@ _BRANCHES = 6
 
 def _dispatch(operators: list[tuple[int, Any]]) -> Any:
     """Six branches a level, since each level compiles anew all that is below it."""
-    if not operators:
-        return _nothing
     if len(operators) == 1:
         return operators[0][1]
     size = -(-len(operators) // _BRANCHES)
     parts = [operators[size * i : size * (i + 1)] for i in range(_BRANCHES)]
-    b0, b1, b2, b3, b4, b5 = (_dispatch(part) for part in parts)
+    # A branch beyond the last operator is never taken; any operator may stand there.
+    b0, b1, b2, b3, b4, b5 = (_dispatch(part or operators[-1:]) for part in parts)
     e0, e1, e2, e3, e4 = (operators[min(size * i, len(operators)) - 1][0] for i in range(1, 6))
 
     @numba.njit(error_model="numpy", nogil=True)
@@ -87,6 +93,7 @@ def _dispatch(operators: list[tuple[int, Any]]) -> Any:
 
 
 def _compiled(token: Token) -> Any:
+    """One operator over rows of points."""
     assert token.function is not None
     function = numba.njit(token.function, error_model="numpy")
     slopes = _slopes(token)
@@ -96,6 +103,7 @@ def _compiled(token: Token) -> Any:
 
 
 def _slopes(token: Token) -> list[Any]:
+    """The derivatives by each operand, as given or by central differences."""
     if token.derivatives is not None:
         return [numba.njit(slope, error_model="numpy") for slope in token.derivatives]
     assert token.function is not None
@@ -123,7 +131,7 @@ def _slopes(token: Token) -> list[Any]:
 
 
 def _unary(token: Token, function: Any, slope: Any) -> Any:
-    # Flags are constants to the compiler: branches that can't be taken are not compiled.
+    # `has_domain` is a constant to the compiler: branches that can't be taken are not compiled.
     has_domain = token.is_defined is not None
     inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
 
@@ -136,6 +144,10 @@ def _unary(token: Token, function: Any, slope: Any) -> Any:
                 good &= inside(np, first[point])
             good &= np.isfinite(result)
             out[point] = result
+        if has_domain and not good:
+            for point in range(len(out)):
+                if not inside(np, first[point]):
+                    out[point] = np.nan
         if good and with_first:
             for point in range(len(out)):
                 by_first[point] = slope(np, first[point])
@@ -159,6 +171,10 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
                 good &= inside(np, first[point], second[point])
             good &= np.isfinite(result)
             out[point] = result
+        if has_domain and not good:
+            for point in range(len(out)):
+                if not inside(np, first[point], second[point]):
+                    out[point] = np.nan
         if good and with_first:
             for point in range(len(out)):
                 by_first[point] = slope_a(np, first[point], second[point])
@@ -177,5 +193,10 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
 _built_in = _search_tree(BUILT_IN)
 
 
+@compiled
 def _apply_built_in(code, with_first, with_second, first, second, out, by_first, by_second):
+    return _built_in(code, with_first, with_second, first, second, out, by_first, by_second)
+
+
+def _call_built_in(code, with_first, with_second, first, second, out, by_first, by_second):
     return _built_in(code, with_first, with_second, first, second, out, by_first, by_second)
