@@ -1,9 +1,8 @@
 """False alarms and power of the checks of the data, on posteriors that are drawn exactly.
 
 `python -m benchmarks.data_checks --sets 40` prints, for each scenario, the share of data sets that
-each check flags. Posteriors are those of linear regression on one to three functions of the columns:
-Gaussian noise (given, or under the package's prior) and relative noise in closed form, Student noise
-by a Gibbs sampler.
+each check flags, and the share with a grade of do-not-trust. tests/checks/posteriors.py has the
+posteriors.
 """
 
 from __future__ import annotations
@@ -12,17 +11,12 @@ import argparse
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from tests.checks.posteriors import FREEDOM, Rng, Table, fit
 
-from dvisr.checks import CHECKS, Check, Grade, Replication, check_data
+from dvisr.checks import CHECKS, Check, Grade, check_data
 
-Rng = np.random.Generator
-DRAWS = 600
-FREEDOM = 4.0
-PRIOR_FRACTION = 1e-3
 GOOD_SIZES = (8, 12, 20, 30, 100, 300, 1000)
 BASES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     lambda x: x,
@@ -31,108 +25,6 @@ BASES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     lambda x: x**2,
     lambda x: np.abs(x) ** 0.5,
 )
-
-
-@dataclass(frozen=True)
-class Table:
-    """A user's table, and the functions of its columns that are fitted to it."""
-
-    X: np.ndarray
-    basis: np.ndarray
-    y: np.ndarray
-    noise: str = "gaussian"  # of the fit
-    sigma: float | None = None  # as given to the fit
-
-
-# Posteriors
-
-
-def fit(table: Table, rng: Rng, draws: int = DRAWS) -> Replication:
-    """The exact posterior of a table, as the checks want it."""
-    both = np.column_stack([table.X, table.y])
-    _, position, counts = np.unique(both, axis=0, return_index=True, return_counts=True)
-    X, basis, y = table.X[position], table.basis[position], table.y[position]
-    target = np.log(y) if table.noise == "relative" else y
-    weights = counts.astype(float)
-    rate = 0.5 * (PRIOR_FRACTION * spread_of(target, weights)) ** 2
-    if table.noise == "student":
-        beta, s = _gibbs(basis, target, rate, table.sigma, rng, draws)
-    else:
-        beta, s = _conjugate(basis, target, weights, rate, table.sigma, rng, draws)
-    shape = (draws, len(y))
-    law = stats.t(FREEDOM) if table.noise == "student" else stats.norm()
-    mean = beta @ basis.T
-    residuals = (target - mean) / s[:, None]
-    log_density = law.logpdf(residuals) - np.log(s)[:, None]
-    prior = None if table.sigma else float(2.0 * stats.norm.sf((2 * rate) ** 0.5 / np.median(s)))
-    return Replication(
-        X=X,
-        column_names=tuple(f"x{j}" for j in range(X.shape[1])),
-        y=y,
-        counts=weights,
-        position=position,
-        curves=np.exp(mean) if table.noise == "relative" else mean,
-        residuals=residuals,
-        replicated=np.asarray(law.rvs(size=shape, random_state=rng)),
-        log_density=log_density - (target if table.noise == "relative" else 0.0),
-        cdf=law.cdf(residuals),
-        num_constants=np.full(draws, basis.shape[1]),
-        noise_name=table.noise,
-        noise_is_inferred=table.sigma is None,
-        scale_prior=prior,
-    )
-
-
-def spread_of(y: np.ndarray, weights: np.ndarray) -> float:
-    centred = y - np.average(y, weights=weights)
-    return float(np.sqrt(np.average(centred**2, weights=weights))) or 1.0
-
-
-def _conjugate(
-    basis: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    rate: float,
-    sigma: float | None,
-    rng: Rng,
-    draws: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (flat prior) and noise, draws of the posterior."""
-    k = basis.shape[1]
-    root = np.linalg.cholesky((basis.T * weights) @ basis + 1e-9 * np.eye(k))
-    best = np.linalg.solve(root.T, np.linalg.solve(root, (basis.T * weights) @ y))
-    left = float((weights * (y - basis @ best) ** 2).sum())
-    if sigma is None:
-        shape = 0.5 + 0.5 * (weights.sum() - k)
-        s = np.sqrt((rate + 0.5 * left) / rng.gamma(max(shape, 0.25), size=draws))
-    else:
-        s = np.full(draws, sigma)
-    noise = np.linalg.solve(root.T, rng.standard_normal((k, draws))).T
-    return best + s[:, None] * noise, s
-
-
-def _gibbs(
-    basis: np.ndarray, y: np.ndarray, rate: float, sigma: float | None, rng: Rng, draws: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Student noise: chains side by side, two draws of each."""
-    n, k = basis.shape
-    chains, kept = -(-draws // 2), []
-    latent = np.ones((chains, n))
-    s = np.full(chains, sigma or 1.0)
-    for sweep in range(60):
-        gram = np.einsum("cn,ni,nj->cij", latent, basis, basis) + 1e-9 * np.eye(k)
-        best = np.linalg.solve(gram, ((latent * y) @ basis)[..., None])[..., 0]
-        if sigma is None:
-            left = (latent * (y - best @ basis.T) ** 2).sum(axis=1)
-            s = np.sqrt((rate + 0.5 * left) / rng.gamma(0.5 + 0.5 * (n - k), size=chains))
-        root = np.linalg.cholesky(np.linalg.inv(gram))
-        beta = best + s[:, None] * np.einsum("cij,cj->ci", root, rng.standard_normal((chains, k)))
-        off = ((y - beta @ basis.T) / s[:, None]) ** 2
-        latent = rng.gamma(0.5 * (FREEDOM + 1.0), size=off.shape) / (0.5 * (FREEDOM + off))
-        if sweep in (39, 59):
-            kept.append((beta, s.copy()))
-    beta = np.concatenate([one for one, _ in kept])[:draws]
-    return beta, np.concatenate([one for _, one in kept])[:draws]
 
 
 # Good tables
@@ -300,6 +192,20 @@ def repeated(n: int, rng: Rng) -> Table:
     return Table(X, basis, basis @ np.array([1.0, 2.0]) + rng.standard_normal(n))
 
 
+def mixed(n: int, rng: Rng) -> Table:
+    """Good: the right formula among 20 that are weighed by the data."""
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    basis = basis_of(X, 2, rng)
+    rivals = tuple(basis_of(X, int(rng.integers(1, 5)), rng) for _ in range(20))
+    y = basis @ rng.normal(0.0, 1.0, 2) + 0.3 * rng.standard_normal(n)
+    return Table(X, basis, y, rivals=rivals)
+
+
+HONEST: tuple[tuple[Callable[[int, Rng], Table], tuple[int, ...]], ...] = (
+    (mixed, (8, 20, 100)),
+    (rounded, (60, 600)),
+    (repeated, (60,)),
+)
 PLANTED: tuple[tuple[Callable[[int, Rng], Table], tuple[int, ...]], ...] = (
     (thrown, (20, 30, 100)),
     (cauchy, (20, 30, 100)),
@@ -344,43 +250,43 @@ def show(label: str, found: Sequence[Sequence[Check]]) -> str:
 
 
 def good_scenarios(sizes: Sequence[int]) -> list[tuple[str, Callable[[Rng], Table]]]:
-    def maker(noise: str, n: int, given: bool) -> Callable[[Rng], Table]:
+    def of(noise: str, n: int, given: bool) -> Callable[[Rng], Table]:
         return lambda rng: good(noise, n, given, rng)
 
     kinds = (("gaussian", False), ("gaussian", True), ("relative", False), ("student", False))
     return [
-        (f"{noise}{' given' if given else ''} {n}", maker(noise, n, given))
+        (f"{noise}{' given' if given else ''} {n}", of(noise, n, given))
         for n in sizes
         for noise, given in kinds
     ]
 
 
+def maker(make: Callable[[int, Rng], Table], n: int) -> Callable[[Rng], Table]:
+    return lambda rng: make(n, rng)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=20, help="data sets in each scenario")
+    parser.add_argument("--sets", type=int, default=15, help="data sets in each scenario")
     parser.add_argument("--sizes", type=int, nargs="*", default=GOOD_SIZES, help="of good tables")
     parser.add_argument("--only", choices=("good", "planted"), help="one half of the table")
     arguments = parser.parse_args()
     began = time.perf_counter()
     names = "".join(f"{check.__name__:>10}" for check in CHECKS)
     print(f"{'share flagged':26}{names}{'any':>10}{'grave':>10}")
-    if arguments.only != "planted":
-        every: list[list[Check]] = []
-        for label, make in good_scenarios(arguments.sizes):
-            found = measure(make, label, arguments.sets)
-            every += found
-            print(show(label, found), flush=True)
-        for honest in (rounded, repeated):
-            found = measure(lambda rng, make=honest: make(60, rng), honest.__name__, arguments.sets)
-            every += found
-            print(show(f"{honest.__name__} 60", found), flush=True)
+    listed = good_scenarios(arguments.sizes)
+    listed += [(f"{make.__name__} {n}", maker(make, n)) for make, sizes in HONEST for n in sizes]
+    every: list[list[Check]] = []
+    for label, scenario in listed if arguments.only != "planted" else []:
+        found = measure(scenario, label, arguments.sets)
+        every += found
+        print(show(label, found), flush=True)
+    if every:
         print(show(f"all {len(every)} good", every))
-    if arguments.only != "good":
-        for make, sizes in PLANTED:
-            for n in sizes:
-                label = f"{make.__name__} {n}"
-                found = measure(lambda rng, m=make, n=n: m(n, rng), label, arguments.sets)
-                print(show(label, found), flush=True)
+    for make, sizes in PLANTED if arguments.only != "good" else ():
+        for n in sizes:
+            label = f"{make.__name__} {n}"
+            print(show(label, measure(maker(make, n), label, arguments.sets)), flush=True)
     print(f"{time.perf_counter() - began:.0f} s")
 
 

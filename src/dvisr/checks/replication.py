@@ -10,20 +10,28 @@ of the mean curve are compared with (1 - H) e, which has lost as much to the con
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import stats
+from scipy.special import logsumexp
 
 from dvisr.checks import psis
+from dvisr.checks.repeats import expected_distinct, rounding
 
 MOST_DRAWS = 1000
 _MOST_REPLICATES = 2000
 _MOST_NUMBERS = 4_000_000  # in an array of replicates
 _WIDE = 400  # rows beyond which as many draws tell H well enough
 _SEED = 20240229
+MOST_COPIES = 1.5  # observations for each distinct row that noise does not explain
+_MOST_OBSERVATIONS = 5000
+
+
+_OF_ROWS = ("curves", "residuals", "log_density", "cdf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +100,9 @@ class Replication:
         """Numbers of the draws that are used: finite ones, at most a thousand, evenly spaced."""
         finite = np.isfinite(self.residuals).all(axis=1) & np.isfinite(self.curves).all(axis=1)
         usable = np.flatnonzero(finite & np.isfinite(self.log_density).all(axis=1))
-        if len(usable) <= MOST_DRAWS:
-            return usable
-        return usable[np.linspace(0, len(usable) - 1, MOST_DRAWS).astype(int)]
+        if len(usable) > MOST_DRAWS:
+            usable = usable[np.linspace(0, len(usable) - 1, MOST_DRAWS).astype(int)]
+        return np.asarray(usable)
 
     @property
     def is_usable(self) -> bool:
@@ -104,6 +112,37 @@ class Replication:
     def prediction(self) -> np.ndarray:
         """The median curve."""
         return np.asarray(np.median(self.curves[self.draws], axis=0))
+
+    @cached_property
+    def copying(self) -> float:
+        """Distinct rows that would be expected of as many observations, for each that there is:
+        1 where rows seen twice are no more than chance, ten where each was copied ten times."""
+        if not self.is_usable or self.counts.sum() <= self.num_rows:
+            return 1.0
+        some = self.draws[:: max(1, len(self.draws) // 100)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.abs((self.y - self.curves[some]) / self.residuals[some])
+        unit = unit[np.isfinite(unit)]
+        noise = float(np.median(unit)) if len(unit) else math.nan
+        return expected_distinct(self.X, self.y, self.counts, noise) / self.num_rows
+
+    @cached_property
+    def observations(self) -> Replication:
+        """The same with a row for each observation, where rows seen several times are honest
+        measurements that agree; itself where there are none, or where they are copies."""
+        if not self.is_usable or self.copying > MOST_COPIES or (self.counts < 1.5).all():
+            return self
+        share = min(1.0, _MOST_OBSERVATIONS / float(self.counts.sum()))
+        times = np.maximum(np.round(self.counts * share), 1.0).astype(int)
+        rows = np.repeat(np.arange(self.num_rows), times)
+        rng = np.random.default_rng(_SEED)
+        return dataclasses.replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in ("X", "y", "position")},
+            **{name: getattr(self, name)[:, rows] for name in _OF_ROWS},
+            counts=np.ones(len(rows)),
+            replicated=rng.permuted(self.replicated[:, rows], axis=0),
+        )
 
     @cached_property
     def refit(self) -> Refit:
@@ -209,14 +248,35 @@ def degrees_of_freedom(noise: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """What leaving each row out by importance sampling says: its probability integral transform
-    and Pareto's k, both (rows,). One observation of the row is left out."""
+    """What leaving rows out says, by importance sampling; one observation of a row is left out.
+
+    Attributes
+    ----------
+    pit
+        (rows,), the probability of less than what was observed.
+    cell
+        (rows,), the probability of what is rounded to it; 0 where y is not rounded.
+    k
+        (rows,), Pareto's k.
+    """
 
     pit: np.ndarray
+    cell: np.ndarray
     k: np.ndarray
+
+    def outside(self, share: float) -> float:
+        """How many rows lie outside their central interval, with this share outside expected. A
+        value that was rounded counts by the part of its cell that is outside."""
+        cell = np.maximum(self.cell, 1e-12)
+        low = np.clip((0.5 * share - self.pit) / cell + 0.5, 0.0, 1.0)
+        high = np.clip((self.pit - (1.0 - 0.5 * share)) / cell + 0.5, 0.0, 1.0)
+        return float((low + high).sum())
 
 
 def leave_out(rep: Replication) -> LeftOut:
-    log_weights, k = psis.smoothed(-rep.log_density[rep.draws])
-    pit = (np.exp(log_weights) * rep.cdf[rep.draws]).sum(axis=0)
-    return LeftOut(np.clip(pit, 0.0, 1.0), k)
+    log_density = rep.log_density[rep.draws]
+    log_weights, k = psis.smoothed(-log_density)
+    weights = np.exp(log_weights)
+    pit = (weights * rep.cdf[rep.draws]).sum(axis=0)
+    cell = rounding(rep.y) * np.exp(logsumexp(log_weights + log_density, axis=0))
+    return LeftOut(np.clip(pit, 0.0, 1.0), np.clip(cell, 0.0, 1.0), k)

@@ -21,6 +21,8 @@ GRAVE = 3.0  # times as far from the middle of the replicates as the limit
 FEWEST_ROWS = 8
 _CORE = 0.75  # share of rows that tell the size of the noise where others may be outliers
 LEAST_GROWTH = 1.5  # of the spread: less does no harm
+_POWER = 1.5
+_DRAWN_IN = 5.0  # times the core: nearly 3 standard deviations
 _SLOPES = np.linspace(-2.0, 2.0, 41)
 LEAST_SIZE = 0.01  # of residuals in units of the noise: below, they are something else
 _MOST_WAVES = 30
@@ -84,26 +86,35 @@ def too_few(rep: Replication, name: str) -> Check | None:
         return not_measured(name, f"because {rep.num_rows} distinct rows are too few to tell")
     if rep.num_rows - rep.refit.num_fitted < 2.0:
         return not_measured(name, "because the constants leave nothing of the rows to look at")
-    if (rep.refit.residuals**2).mean() < LEAST_SIZE**2:
+    # The mean over draws is known to this only.
+    chance = rep.refit.num_fitted / (rep.num_rows * len(rep.draws))
+    if (rep.refit.residuals**2).mean() < max(LEAST_SIZE**2, 9.0 * chance):
         return not_measured(name, "because the rows lie on the curve but for rounding")
     return None
 
 
+def core(sizes: np.ndarray) -> np.ndarray:
+    """The root mean square of the smallest three quarters of each set."""
+    kept = math.ceil(_CORE * sizes.shape[1])
+    inner = np.partition(sizes, kept - 1, axis=1)[:, :kept]
+    return np.asarray(np.maximum(np.sqrt((inner**2).mean(axis=1)), 1e-12))
+
+
 def outliers(rep: Replication) -> Check:
     """Rows far from the curve, and tails heavier than the noise model's."""
+    rep = rep.observations
     few = too_few(rep, "outliers")
     if few is not None:
         return few
     sizes = np.abs(evened(rep))
-    core = np.sqrt((np.sort(sizes, axis=1)[:, : math.ceil(_CORE * rep.num_rows)] ** 2).mean(axis=1))
-    core = np.maximum(core, 1e-12)
-    kinds = [np.log(sizes.max(axis=1) / core), -np.log(core)]
+    middle = core(sizes)
+    kinds = [np.log(sizes.max(axis=1) / middle), -np.log(middle)]
     found = compared(np.stack(kinds, axis=1))
     grade = graded(found.measured, found.limit, found.grave_limit)
     # In standard units of the noise, were its size what the core of the rows says.
     replicated = np.sqrt((rep.refit.replicates**2).mean(axis=1))
-    unit = float(np.median(core[1:] * replicated))
-    distance = sizes[0] / core[0] * unit
+    unit = float(np.median(middle[1:] * replicated))
+    distance = sizes[0] / middle[0] * unit
     usual = float(np.exp(np.quantile(kinds[0][1:], 1.0 - FALSE_ALARMS)) * unit)
     far = np.flatnonzero(distance > usual)
     far = far[np.argsort(-distance[far])]
@@ -133,6 +144,7 @@ def outliers(rep: Replication) -> Check:
 
 def spread(rep: Replication) -> Check:
     """Residuals whose size changes with the prediction or along a column."""
+    rep = rep.observations
     few = too_few(rep, "spread")
     if few is not None:
         return few
@@ -169,15 +181,16 @@ def _places(rep: Replication) -> list[tuple[str, np.ndarray]]:
 
 
 def _growth(rep: Replication) -> tuple[Compared, float]:
-    """The likelihood ratio of a spread exp(slope * rank) against a constant one, for residuals of
-    a Laplace density (nearly as good as a Gaussian's for Gaussian noise, and with less heed to
-    outliers); and the slope where it is worst."""
+    """The likelihood ratio of a spread exp(slope * rank) against a constant one, and the slope
+    where it is worst. For a density exp(-|e|^1.5), between Gaussian and Laplace, and with the
+    furthest residuals drawn in: outliers are another check's."""
     left = np.sqrt(np.maximum(1.0 - rep.refit.leverage, 0.05))
     sizes = np.abs(rep.refit.all_scaled) / left
+    sizes = np.minimum(sizes, _DRAWN_IN * core(sizes)[:, None]) ** _POWER
     plain = np.log(sizes.mean(axis=1))
     kinds, slopes = [], []
     for _, ranks in _places(rep):
-        means = np.log(sizes @ np.exp(-np.outer(ranks - ranks.mean(), _SLOPES)))
+        means = np.log(sizes @ np.exp(-_POWER * np.outer(ranks - ranks.mean(), _SLOPES)))
         means -= math.log(rep.num_rows)
         kinds.append(np.sqrt(np.maximum(plain - means.min(axis=1), 0.0)))
         slopes.append(float(_SLOPES[int(np.argmin(means[0]))]))
@@ -239,6 +252,7 @@ def order(rep: Replication) -> Check:
 
 def columns(rep: Replication) -> Check:
     """Order of the residuals along columns: a term that the formula lacks."""
+    rep = rep.observations
     few = too_few(rep, "columns")
     if few is not None:
         return few
@@ -314,7 +328,5 @@ def _nearness(every: np.ndarray, X: np.ndarray) -> np.ndarray | None:
     ranks = np.stack([stats.rankdata(column) for column in varied.T], axis=1)
     tree = spatial.cKDTree(ranks)
     _, nearest = tree.query(ranks, k=3)  # itself, in most cases, and two others
-    others = np.array(
-        [[j for j in row if j != i][:2] for i, row in enumerate(np.asarray(nearest))]
-    )
+    others = np.array([[j for j in row if j != i][:2] for i, row in enumerate(np.asarray(nearest))])
     return np.asarray((every * (every[:, others[:, 0]] + every[:, others[:, 1]])).mean(axis=1) / 2)

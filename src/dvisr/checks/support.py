@@ -8,10 +8,9 @@ import numpy as np
 from scipy import stats
 
 from dvisr.checks.base import DATA, Check, Grade, graded
-from dvisr.checks.replication import Replication
+from dvisr.checks.replication import MOST_COPIES, Replication
 from dvisr.checks.residuals import (
     FALSE_ALARMS,
-    FEWEST_ROWS,
     compared,
     not_measured,
     p_text,
@@ -23,18 +22,18 @@ OUTSIDE = 0.1  # of rows are expected outside their 90 % interval
 LEAST_FACTOR = 1.25  # by which noise must be wrong to matter
 GRAVE_FACTOR = 2.5
 LEAST_PRIOR = 0.005  # quantile of the noise's prior
-MOST_COPIES = 1.5  # observations for each distinct row
 GRAVE_COPIES = 4.0
 HIGH_K = 0.7
 
 
 def coverage(rep: Replication) -> Check:
     """Rows outside their central 90 % leave-one-out interval, against a binomial."""
+    rep = rep.observations
     few = too_few(rep, "coverage")
     if few is not None:
         return few
     n = rep.num_rows
-    outside = int((np.abs(rep.left_out.pit - 0.5) > 0.5 - OUTSIDE / 2).sum())
+    outside = round(rep.left_out.outside(OUTSIDE))
     chance = stats.binom(n, OUTSIDE)
     many, none = float(chance.sf(outside - 1)), float(chance.cdf(outside))
     p = min(1.0, 2.0 * min(many, none))
@@ -61,6 +60,7 @@ def coverage(rep: Replication) -> Check:
 
 def noise(rep: Replication) -> Check:
     """Noise at odds with what was given, or too small for its prior."""
+    rep = rep.observations
     if not rep.is_usable:
         return not_measured("noise", "because no draw of the posterior is finite on all rows")
     if rep.num_rows - rep.refit.num_fitted < 1.0:
@@ -68,7 +68,7 @@ def noise(rep: Replication) -> Check:
     own, reference = _size(rep.refit.residuals[None], rep), _size(rep.refit.replicates, rep)
     usual = float(np.median(reference))
     factor = float(own[0]) / usual
-    low = float(np.quantile(reference, FALSE_ALARMS / 2)) / usual
+    low = float(np.quantile(reference, FALSE_ALARMS)) / usual
     high = float(np.quantile(reference, 1.0 - FALSE_ALARMS / 2)) / usual
     if rep.noise_is_inferred:
         return _inferred_noise(rep, factor, low)
@@ -125,11 +125,9 @@ def copies(rep: Replication) -> Check:
     """Exact copies of rows that noise would have made different."""
     seen, n = float(rep.counts.sum()), rep.num_rows
     if not rep.is_usable or seen <= n:
-        return Check(
-            "copies", DATA, 1.0, MOST_COPIES, Grade.OK, "no row is a copy", GRAVE_COPIES
-        )
-    expected = _expected_distinct(rep)
-    measured = expected / n
+        return Check("copies", DATA, 1.0, MOST_COPIES, Grade.OK, "no row is a copy", GRAVE_COPIES)
+    measured = rep.copying
+    expected = measured * n
     grade = graded(measured, MOST_COPIES, GRAVE_COPIES)
     what = f"{seen:.0f} observations are {n} distinct rows"
     if grade is Grade.OK:
@@ -144,41 +142,6 @@ def copies(rep: Replication) -> Check:
             f"narrow; give each row once, without weights"
         )
     return Check("copies", DATA, measured, MOST_COPIES, grade, text, GRAVE_COPIES)
-
-
-def _expected_distinct(rep: Replication) -> float:
-    """How many distinct rows as many observations would be, if each had noise of its own and were
-    rounded as y is."""
-    step = rounding(rep.y)
-    seen = float(rep.counts.sum())
-    if step == 0.0:
-        return seen
-    draws = rep.draws[:: max(1, len(rep.draws) // 100)]
-    off = np.abs(rep.residuals[draws])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = np.abs(rep.y - rep.curves[draws]) / off
-    unit = unit[np.isfinite(unit)]
-    if len(unit) == 0:
-        return seen
-    width = float(np.median(unit)) / step  # of the noise, in steps of y
-    _, group = np.unique(rep.X, axis=0, return_inverse=True)
-    total = np.bincount(group.ravel(), weights=rep.counts)
-    cells = np.arange(-math.ceil(6 * width) - 1, math.ceil(6 * width) + 2)
-    if len(cells) > 100_000:
-        return seen
-    chance = np.diff(stats.norm.cdf((np.append(cells, cells[-1] + 1) - 0.5) / width))
-    return float(sum((-np.expm1(c * np.log1p(-np.minimum(chance, 0.999)))).sum() for c in total))
-
-
-def rounding(y: np.ndarray) -> float:
-    """The step of which all differences of y are multiples; 0 if there is none."""
-    gaps = np.diff(np.unique(y))
-    if len(gaps) == 0:
-        return 0.0
-    step = float(gaps.min())
-    steps = gaps / step
-    is_grid = np.abs(steps - np.round(steps)).max() < 1e-3 and len(gaps) >= 5
-    return step if is_grid else 0.0
 
 
 def rows(rep: Replication) -> Check:
@@ -207,6 +170,7 @@ def rows(rep: Replication) -> Check:
 
 def influence(rep: Replication) -> Check:
     """Single rows on which the answer hangs: Pareto's k, where chance does not explain it."""
+    rep = rep.observations
     few = too_few(rep, "influence")
     if few is not None:
         return few
@@ -230,4 +194,4 @@ def influence(rep: Replication) -> Check:
     return Check("influence", DATA, found.measured, found.limit, grade, text)
 
 
-__all__ = ["FEWEST_ROWS", "copies", "coverage", "influence", "noise", "rounding", "rows"]
+__all__ = ["copies", "coverage", "influence", "noise", "rows"]
