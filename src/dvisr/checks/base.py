@@ -52,13 +52,13 @@ class Check:
     measured
         The measurement; the larger, the worse. NaN where it could not be taken.
     limit
-        Where caution begins.
+        Where caution begins; infinite where nothing could give it.
     grade
         ok, caution or do-not-trust.
     sentence
         What was measured and what to do; for an ok check, what was found to be fine.
     grave_limit
-        Where do-not-trust begins; None where this check never gives it.
+        Where do-not-trust begins; None where this measurement can't give it.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Check:
             raise ValueError(f"the group of a check is {known}, not {self.group!r}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite becomes None."""
+        """Plain values for JSON; what is not finite becomes None, and comes back."""
         return {
             "name": self.name,
             "group": self.group,
@@ -94,7 +94,7 @@ class Check:
             name=values["name"],
             group=values["group"],
             measured=math.nan if measured is None else float(measured),
-            limit=math.nan if limit is None else float(limit),
+            limit=math.inf if limit is None else float(limit),
             grade=Grade.from_word(values["grade"]),
             sentence=values["sentence"],
             grave_limit=None if grave is None else float(grave),
@@ -163,7 +163,8 @@ def _doubts(checks: Iterable[Check]) -> list[Check]:
 
 
 def graded(measured: float, limit: float, grave_limit: float | None = None) -> Grade:
-    """The grade of a measurement of which more is worse; what is not a number is ok."""
-    if grave_limit is not None and measured > grave_limit:
+    """The grade of a measurement of which more is worse, from each limit on; what is not a number
+    is ok."""
+    if grave_limit is not None and measured >= grave_limit:
         return Grade.DO_NOT_TRUST
-    return Grade.CAUTION if measured > limit else Grade.OK
+    return Grade.CAUTION if measured >= limit else Grade.OK

@@ -7,6 +7,7 @@ that with the worst of each replicate, so that looking in several places costs n
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from dvisr.checks.replication import Replication
 
 FALSE_ALARMS = 0.005  # of one check
 GRAVE = 3.0  # times as far from the middle of the replicates as the limit
+GRAVE_CORRELATION = 0.5  # of neighbours
 FEWEST_ROWS = 8
 _CORE = 0.75  # share of rows that tell the size of the noise where others may be outliers
 LEAST_GROWTH = 1.5  # of the spread: less does no harm
@@ -39,9 +41,13 @@ class Compared:
     value: float  # of it, in its own units
     usual: float  # its 99 % point over replicates
 
-    @property
-    def grave_limit(self) -> float:
-        return GRAVE * self.limit
+    def check(self, name: str, is_large: bool = True, is_grave: bool = True) -> Check:
+        """With no sentence yet. What is too small to do harm is not doubted, whatever the
+        evidence, and what is not large enough to spoil the answer is not grave."""
+        limit = self.limit if is_large else math.inf
+        grave_limit = GRAVE * self.limit if is_large and is_grave else None
+        grade = graded(self.measured, limit, grave_limit)
+        return Check(name, DATA, self.measured, limit, grade, "", grave_limit)
 
 
 def compared(statistics: np.ndarray) -> Compared:
@@ -49,13 +55,13 @@ def compared(statistics: np.ndarray) -> Compared:
     reference = statistics[1:]
     middle = np.median(reference, axis=0)
     far = np.quantile(reference, 0.99, axis=0)
-    unit = np.maximum(far - middle, 1e-9)
-    scaled = (statistics - middle) / unit
+    unit = far - middle
+    scaled = np.where(unit > 1e-9, (statistics - middle) / np.maximum(unit, 1e-9), 0.0)
     worst = scaled.max(axis=1)
     which = int(np.argmax(scaled[0]))
     return Compared(
         measured=float(worst[0]),
-        limit=float(np.quantile(worst[1:], 1.0 - FALSE_ALARMS)),
+        limit=max(float(np.quantile(worst[1:], 1.0 - FALSE_ALARMS)), 1e-6),
         p=float((1 + (worst[1:] >= worst[0]).sum()) / len(worst)),
         which=which,
         value=float(statistics[0, which]),
@@ -69,13 +75,14 @@ def p_text(p: float) -> str:
 
 def rows_text(places: np.ndarray, most: int = 5) -> str:
     """Rows of the user's table, from 1."""
-    named = ", ".join(str(int(place) + 1) for place in places[:most])
-    more = ", ..." if len(places) > most else ""
-    return f"{'row' if len(places) == 1 else 'rows'} {named}{more}"
+    distinct = list(dict.fromkeys(int(place) + 1 for place in places))
+    more = ", ..." if len(distinct) > most else ""
+    named = ", ".join(str(place) for place in distinct[:most])
+    return f"{'row' if len(distinct) == 1 else 'rows'} {named}{more}"
 
 
 def not_measured(name: str, why: str) -> Check:
-    return Check(name, DATA, math.nan, math.nan, Grade.OK, f"{name}: not measured, {why}")
+    return Check(name, DATA, math.nan, math.inf, Grade.OK, f"{name}: not measured, {why}")
 
 
 def too_few(rep: Replication, name: str) -> Check | None:
@@ -110,7 +117,7 @@ def outliers(rep: Replication) -> Check:
     middle = core(sizes)
     kinds = [np.log(sizes.max(axis=1) / middle), -np.log(middle)]
     found = compared(np.stack(kinds, axis=1))
-    grade = graded(found.measured, found.limit, found.grave_limit)
+    check = found.check("outliers")
     # In standard units of the noise, were its size what the core of the rows says.
     replicated = np.sqrt((rep.refit.replicates**2).mean(axis=1))
     unit = float(np.median(middle[1:] * replicated))
@@ -119,7 +126,7 @@ def outliers(rep: Replication) -> Check:
     far = np.flatnonzero(distance > usual)
     far = far[np.argsort(-distance[far])]
     name = "standard deviations" if rep.noise_name != "student" else "scales of the noise"
-    if grade is Grade.OK:
+    if check.grade is Grade.OK:
         text = (
             f"no row lies further from the curve than replicated data do: the furthest is "
             f"{distance.max():.1f} {name} away ({p_text(found.p)})"
@@ -139,7 +146,7 @@ def outliers(rep: Replication) -> Check:
         else:
             what = f"the residuals have heavier tails than {rep.noise_name} noise"
         text = f"{what} ({p_text(found.p)}): {cure}"
-    return Check("outliers", DATA, found.measured, found.limit, grade, text, found.grave_limit)
+    return dataclasses.replace(check, sentence=text)
 
 
 def spread(rep: Replication) -> Check:
@@ -154,10 +161,8 @@ def spread(rep: Replication) -> Check:
     found, slope = _growth(rep)
     name, _ = along[found.which]
     factor = math.exp(2.0 * abs(slope))
-    grade = graded(found.measured, found.limit, found.grave_limit)
-    if factor < LEAST_GROWTH:
-        grade = Grade.OK
-    if grade is Grade.OK:
+    check = found.check("spread", is_large=factor >= LEAST_GROWTH)
+    if check.grade is Grade.OK:
         text = f"the spread of the residuals does not change with {name} ({p_text(found.p)})"
     else:
         how = "grows" if slope > 0.0 else "shrinks"
@@ -165,7 +170,7 @@ def spread(rep: Replication) -> Check:
             f"the spread of the residuals {how} by a factor of about {factor:.1f} along {name} "
             f"({p_text(found.p)}): {_cure_of_spread(rep)}"
         )
-    return Check("spread", DATA, found.measured, found.limit, grade, text, found.grave_limit)
+    return dataclasses.replace(check, sentence=text)
 
 
 def _places(rep: Replication) -> list[tuple[str, np.ndarray]]:
@@ -236,10 +241,8 @@ def order(rep: Replication) -> Check:
             return not_measured("order", f"because the rows are in the order of {name}")
     statistics, lag = smoothness(rep.refit.all_scaled, rep.position.astype(float))
     found = compared(statistics)
-    grade = graded(found.measured, found.limit, found.grave_limit)
-    if grade is Grade.DO_NOT_TRUST and lag < 0.5:
-        grade = Grade.CAUTION
-    if grade is Grade.OK:
+    check = found.check("order", is_grave=lag >= GRAVE_CORRELATION)
+    if check.grade is Grade.OK:
         text = f"no order is left in the residuals along the rows ({p_text(found.p)})"
     else:
         text = (
@@ -247,7 +250,7 @@ def order(rep: Replication) -> Check:
             f"{p_text(found.p)}), as from a drift or from noise that lasts: give the time or the "
             f"order of measurement as a column, or expect wider intervals than these"
         )
-    return Check("order", DATA, found.measured, found.limit, grade, text, found.grave_limit)
+    return dataclasses.replace(check, sentence=text)
 
 
 def columns(rep: Replication) -> Check:
@@ -276,10 +279,8 @@ def columns(rep: Replication) -> Check:
         lags.append(float(near[0]))
     found = compared(np.concatenate(kinds, axis=1))
     name, lag = names[found.which], lags[found.which]
-    grade = graded(found.measured, found.limit, found.grave_limit)
-    if grade is Grade.DO_NOT_TRUST and lag < 0.5:
-        grade = Grade.CAUTION
-    if grade is Grade.OK:
+    check = found.check("columns", is_grave=lag >= GRAVE_CORRELATION)
+    if check.grade is Grade.OK:
         text = f"no order is left in the residuals along any column ({p_text(found.p)})"
     else:
         text = (
@@ -287,7 +288,7 @@ def columns(rep: Replication) -> Check:
             f"{lag:.2f}, {p_text(found.p)}): the formula lacks a term; allow more operators or "
             f"longer formulas, or add the column that is missing"
         )
-    return Check("columns", DATA, found.measured, found.limit, grade, text, found.grave_limit)
+    return dataclasses.replace(check, sentence=text)
 
 
 def smoothness(every: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ GRAVE_FACTOR = 2.5
 LEAST_PRIOR = 0.005  # quantile of the noise's prior
 GRAVE_COPIES = 4.0
 HIGH_K = 0.7
+GRAVE_P = 12.0  # minus its logarithm to base 10
 
 
 def coverage(rep: Replication) -> Check:
@@ -39,7 +41,8 @@ def coverage(rep: Replication) -> Check:
     p = min(1.0, 2.0 * min(many, none))
     most = float(chance.isf(FALSE_ALARMS / 2))
     measured = -math.log10(max(p, 1e-300))
-    limit, grave_limit = -math.log10(FALSE_ALARMS), 12.0
+    limit = -math.log10(FALSE_ALARMS)
+    grave_limit = GRAVE_P if many < none else None  # too wide is not false
     grade = graded(measured, limit, grave_limit)
     what = f"{outside} of {n} rows lie outside their 90 % leave-one-out interval"
     if grade is Grade.OK:
@@ -54,7 +57,6 @@ def coverage(rep: Replication) -> Check:
             f"{what}, where about {OUTSIDE * n:.0f} should ({p_text(p)}): predictions are wider "
             f"than the data need; give a smaller --noise or let it be found with --noise infer"
         )
-        grade = Grade.CAUTION
     return Check("coverage", DATA, measured, limit, grade, text, grave_limit)
 
 
@@ -75,10 +77,8 @@ def noise(rep: Replication) -> Check:
     # One scale for both ways: the logarithm of the factor, over where chance ends on its side.
     way = abs(math.log(max(factor, 1e-300)))
     limit = max(math.log(LEAST_FACTOR), math.log(high) if factor > 1.0 else -math.log(low))
-    grave_limit = max(math.log(GRAVE_FACTOR), 2.0 * limit)
+    grave_limit = max(math.log(GRAVE_FACTOR), 2.0 * limit) if factor > 1.0 else None
     grade = graded(way, limit, grave_limit)
-    if factor < 1.0 and grade is Grade.DO_NOT_TRUST:
-        grade = Grade.CAUTION  # too wide is not false
     if grade is Grade.OK:
         text = f"the data scatter {factor:.2f} times as much as the noise that was given says"
     else:
@@ -98,7 +98,7 @@ def _times(times: float) -> str:
 def _inferred_noise(rep: Replication, factor: float, low: float) -> Check:
     level = 1.0 if rep.scale_prior is None else rep.scale_prior
     measured = max(_surprise(level / LEAST_PRIOR), _surprise(factor / low))
-    grade = Grade.CAUTION if measured > 0.0 else Grade.OK
+    grade = graded(measured, 0.0)
     if grade is Grade.OK:
         text = "the size of the noise is what the data say, not its prior"
     else:
@@ -152,11 +152,9 @@ def rows(rep: Replication) -> Check:
     fitted = max(constants, rep.refit.num_fitted)
     n = rep.num_rows
     needed = fitted + 2.0
-    measured, grave_limit = needed / n, needed / max(fitted, 1.0)
-    if measured >= grave_limit and fitted >= 1.0:
-        grade = Grade.DO_NOT_TRUST
-    else:
-        grade = Grade.CAUTION if n <= needed else Grade.OK
+    measured = needed / n
+    grave_limit = needed / constants if constants > 0.0 else None
+    grade = graded(measured, 1.0, grave_limit)
     what = f"{n} distinct rows for {fitted:.3g} fitted constants and the noise"
     if grade is Grade.OK:
         text = f"there are {what}, which leave {n - fitted:.3g} to check them with"
@@ -181,17 +179,15 @@ def influence(rep: Replication) -> Check:
     k = rep.left_out.k
     is_high = k > HIGH_K
     worst = int(np.argmax(np.where(np.isfinite(k), k, -1.0)))
-    grade = graded(found.measured, found.limit)
-    if not is_high.any():
-        grade = Grade.OK
-    if grade is Grade.OK:
+    check = found.check("influence", is_large=bool(is_high.any()), is_grave=False)
+    if check.grade is Grade.OK:
         text = f"no single row carries the answer (largest Pareto k {k[worst]:.2f})"
     else:
         text = (
             f"the answer hangs on {rows_text(rep.position[is_high])} of the table (Pareto k "
             f"{k[worst]:.2f}, {p_text(found.p)}): check them, and fit again without them"
         )
-    return Check("influence", DATA, found.measured, found.limit, grade, text)
+    return dataclasses.replace(check, sentence=text)
 
 
 __all__ = ["copies", "coverage", "influence", "noise", "rows"]
