@@ -17,6 +17,7 @@ from tests.checks.posteriors import FREEDOM, Rng, Table, fit
 
 from dvisr.checks import CHECKS, Check, Grade, check_data
 
+Scenario = Callable[[int, Rng], Table]
 GOOD_SIZES = (8, 12, 20, 30, 100, 300, 1000)
 BASES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     lambda x: x,
@@ -201,12 +202,12 @@ def mixed(n: int, rng: Rng) -> Table:
     return Table(X, basis, y, rivals=rivals)
 
 
-HONEST: tuple[tuple[Callable[[int, Rng], Table], tuple[int, ...]], ...] = (
+HONEST: tuple[tuple[Scenario, tuple[int, ...]], ...] = (
     (mixed, (8, 20, 100)),
     (rounded, (60, 600)),
     (repeated, (60,)),
 )
-PLANTED: tuple[tuple[Callable[[int, Rng], Table], tuple[int, ...]], ...] = (
+PLANTED: tuple[tuple[Scenario, tuple[int, ...]], ...] = (
     (thrown, (20, 30, 100)),
     (cauchy, (20, 30, 100)),
     (growing, (20, 30, 100)),
@@ -261,7 +262,7 @@ def good_scenarios(sizes: Sequence[int]) -> list[tuple[str, Callable[[Rng], Tabl
     ]
 
 
-def maker(make: Callable[[int, Rng], Table], n: int) -> Callable[[Rng], Table]:
+def maker(make: Scenario, n: int) -> Callable[[Rng], Table]:
     return lambda rng: make(n, rng)
 
 
