@@ -1,0 +1,15 @@
+"""What a verdict is made of: checks of the search and of the data, each with a grade."""
+
+from dvisr.checks.base import DATA, SEARCH, Check, Grade, Verdict
+from dvisr.checks.data import CHECKS, Replication, check_data
+
+__all__ = [
+    "CHECKS",
+    "DATA",
+    "SEARCH",
+    "Check",
+    "Grade",
+    "Replication",
+    "Verdict",
+    "check_data",
+]

@@ -1,0 +1,30 @@
+"""The checks of "do the data look like this model?", in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dvisr.checks.base import Check
+from dvisr.checks.replication import Replication
+from dvisr.checks.residuals import columns, order, outliers, spread
+from dvisr.checks.support import copies, coverage, influence, noise, rows
+
+CHECKS: tuple[Callable[[Replication], Check], ...] = (
+    outliers,
+    spread,
+    columns,
+    order,
+    coverage,
+    noise,
+    copies,
+    rows,
+    influence,
+)
+
+
+def check_data(rep: Replication) -> list[Check]:
+    """Every check; none where no draw is finite on all rows, or where there are no rows."""
+    return [check(rep) for check in CHECKS] if rep.is_usable else []
+
+
+__all__ = ["CHECKS", "Replication", "check_data"]
