@@ -158,7 +158,9 @@ class Likelihood:
         if self.prior is not None:
             size = "error bars times a factor" if has_bars else "one scale for all rows"
             of_y = "log y" if noise.link == "log" else "y"
-            centre = "1" if has_bars else f"{NOISE_PRIOR_FRACTION:g} of the spread of {of_y} ({one:.3g})"
+            centre = (
+                "1" if has_bars else f"{NOISE_PRIOR_FRACTION:g} of the spread of {of_y} ({one:.3g})"
+            )
             return (
                 f"{kind}, {size}, inferred; its prior weighs as much as one observation, of a size "
                 f"of {centre}"

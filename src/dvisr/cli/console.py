@@ -77,6 +77,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
         lines.append(f"  {question} {verdict.group_word(group)}")
         doubts = [check for check in verdict.checks if check.group == group and check.grade]
         lines += [
-            f"    {check.name}: {check.sentence}" for check in sorted(doubts, key=lambda c: -c.grade)
+            f"    {check.name}: {check.sentence}"
+            for check in sorted(doubts, key=lambda c: -c.grade)
         ]
     return lines

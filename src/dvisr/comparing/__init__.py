@@ -188,9 +188,7 @@ def _compared(
     return Compared(problem, expression, engine, weighed, loo)
 
 
-def _weighed(
-    engine: Engine, expression: Expression, seed: int, settings: FitSettings
-) -> Weighed:
+def _weighed(engine: Engine, expression: Expression, seed: int, settings: FitSettings) -> Weighed:
     """Where few draws decide, more carefully: a proposal that is better adapted may do."""
     own = settings.weighing
     tokens = np.array(expression.tokens, dtype=np.int8)

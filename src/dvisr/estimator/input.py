@@ -28,7 +28,9 @@ def checked_table(model: Any, X: Any, y: Any, y_err: Any) -> Dataset:
         if len(table) == 0:
             raise ValueError("there are no rows: give at least one")
     bars = _checked_bars(y_err, len(target))
-    return Dataset(np.ascontiguousarray(table), np.array(target, dtype=np.float64), bars, tuple(names))
+    return Dataset(
+        np.ascontiguousarray(table), np.array(target, dtype=np.float64), bars, tuple(names)
+    )
 
 
 def checked_rows(model: Any, X: Any, names: tuple[str, ...]) -> np.ndarray:

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 
 from dvisr import runs
-from dvisr.expression import Expression
 from dvisr.checks import Verdict
+from dvisr.expression import Expression
 from dvisr.fitting.fitters import Outcome
+from dvisr.library import OPERATORS, Token
+from dvisr.marginal import Weighed
 from dvisr.noise import AbstractNoise, noise_model
+from dvisr.posterior import Draws, Function, Posterior, Tree
 from dvisr.problem import Problem
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
-from dvisr.library import OPERATORS, Token
-from dvisr.marginal import Weighed
-from dvisr.posterior import Draws, Function, Posterior, Tree
 
 if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
@@ -220,9 +220,7 @@ def _restore(model: DVISRRegressor, meta: dict[str, Any], arrays: dict[str, np.n
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
 
 
-def _posterior(
-    meta: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem
-) -> Posterior:
+def _posterior(meta: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Posterior:
     library = problem.grammar.library
 
     def expression(tokens: list[int]) -> Expression:

@@ -16,8 +16,8 @@ from dvisr.exact.ranking import (
     log_sum,
     row_order,
 )
-from dvisr.problem import Problem
 from dvisr.expression import Expression
+from dvisr.problem import Problem
 
 _MOST_TIES = 20  # trees of equal probability that are looked at for each one shown
 

@@ -22,8 +22,8 @@ from dvisr.exact.ranking import (
     log_sum,
     row_order,
 )
-from dvisr.problem import Problem
 from dvisr.expression import Expression, canonical_form
+from dvisr.problem import Problem
 
 MAX_TREES_WITH_CONSTANTS = 500_000
 MAX_ERROR = 1e-4  # of the log evidence; beyond it the answer is refused

@@ -115,9 +115,7 @@ class _Plan:
         return len(self.numeric) + self.with_noise
 
 
-def _plan(
-    expression: Expression, likelihood: Likelihood, prior: AbstractConstantPrior
-) -> _Plan:
+def _plan(expression: Expression, likelihood: Likelihood, prior: AbstractConstantPrior) -> _Plan:
     everyone = tuple(range(expression.num_constants))
     is_linear = likelihood.noise.by_squares and likelihood.noise.link == "identity"
     if not isinstance(prior, Normal) or not is_linear:

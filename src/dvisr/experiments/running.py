@@ -23,8 +23,8 @@ from dvisr.divergence import (
     sample_elbo_terms,
     tree_log_q,
 )
-from dvisr.evaluation import evaluate_batch
 from dvisr.enumeration import enumerate_trees
+from dvisr.evaluation import evaluate_batch
 from dvisr.exact import ExactPosterior, log_marginal, solve
 from dvisr.experiments.paper import Experiment
 from dvisr.experiments.results import Result, Row

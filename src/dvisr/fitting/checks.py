@@ -55,7 +55,9 @@ def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
         sentence = f"{num_steps} steps are few for a search: leave out num_steps, or give more"
     else:
         sentence = f"the search made all of its {num_steps} steps"
-    return Check("steps", SEARCH, measured, 1.0, graded(measured, 1.0, few + 1.0), sentence, few + 1.0)
+    return Check(
+        "steps", SEARCH, measured, 1.0, graded(measured, 1.0, few + 1.0), sentence, few + 1.0
+    )
 
 
 def agreement_check(agreement: float, limits: CheckSettings) -> Check:
@@ -98,7 +100,9 @@ def fresh_draw_checks(found: dict[str, Any], limits: CheckSettings) -> list[Chec
     checks.append(Check("missed", SEARCH, missed, caution, grade, sentence, grave))
     caution, grave = limits.moved
     grade = graded(moved, caution, grave)
-    sentence = f"draws of the trained network moved {moved:.1%} of the probability between functions"
+    sentence = (
+        f"draws of the trained network moved {moved:.1%} of the probability between functions"
+    )
     sentence += ": search for longer" if grade else ""
     checks.append(Check("moved", SEARCH, moved, caution, grade, sentence, grave))
     return checks
@@ -112,9 +116,7 @@ def network_check(effective: float, gap: float, num_draws: int) -> Check:
     grade = graded(measured, 0.05, 3.0)
     if share < 0.05:
         grade = graded(1.0, 0.0, 0.0)
-    sentence = (
-        f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} count"
-    )
+    sentence = f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} count"
     sentence += ": train for more steps, or use recipe='default'" if grade else ""
     return Check("network", SEARCH, measured, 0.05, grade, sentence, 3.0)
 
@@ -155,9 +157,7 @@ def replication(problem: Problem, posterior: Posterior, seed: int) -> Replicatio
     likelihood, data = problem.likelihood, problem.data
     rng = np.random.default_rng([seed, 2])
     size = min(_DRAWS, len(posterior.draws))
-    draws = posterior.draws.chosen(
-        np.linspace(0, len(posterior.draws) - 1, size).astype(int)
-    )
+    draws = posterior.draws.chosen(np.linspace(0, len(posterior.draws) - 1, size).astype(int))
     curves = draws.curves(data.X)
     with np.errstate(all="ignore"):
         residuals = likelihood.residuals(np, curves) / draws.noise_factor[:, None]

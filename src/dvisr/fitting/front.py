@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 
+from dvisr.diagnostics import log_total, r_squared
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
-from dvisr.diagnostics import log_total, r_squared
 from dvisr.fitting.search import Search
 
 FRONT_COLUMNS = ["complexity", "loss", "r2", "score", "equation", "probability"]
@@ -50,9 +50,7 @@ def front(search: Search) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=FRONT_COLUMNS)
 
 
-def _fitted(
-    search: Search, tree: np.ndarray, unit: float
-) -> tuple[float, np.ndarray, Expression]:
+def _fitted(search: Search, tree: np.ndarray, unit: float) -> tuple[float, np.ndarray, Expression]:
     """The mean squared residual in units of the target, the values and the formula at its mode."""
     data, weights = search.problem.data, search.problem.likelihood.weights
     tokens = tuple(int(token) for token in tree if token >= 0)

@@ -113,9 +113,7 @@ class Search:
     def _fit(self, trees: np.ndarray) -> np.ndarray:
         own = self.settings
         if self.is_enumerated:
-            looks = self.engine.fit_surely(
-                trees, own.search.num_starts, own.weighing.sure_change
-            )
+            looks = self.engine.fit_surely(trees, own.search.num_starts, own.weighing.sure_change)
             for place in np.flatnonzero(~looks.is_sure):
                 self.unsure.append((trees[place], float(looks.highest[place])))
             return looks.log_marginal
@@ -217,7 +215,9 @@ class Search:
             trees = np.concatenate([from_prior, proposed])
         self._visit(trees, [island])
         self._go_through(parents, self._swept[island], own.swept, self._sweep.changes, island)
-        self._go_through(parents, self._refined[island], own.refined, self._sweep.refinements, island)
+        self._go_through(
+            parents, self._refined[island], own.refined, self._sweep.refinements, island
+        )
 
     def _go_through(
         self,
@@ -258,7 +258,9 @@ class Search:
         foremost = foremost[np.isfinite(joint[foremost])]
         if len(foremost) == 0:
             return self.sampler.draw(network.num_replayed, self.rng)
-        shares = temper(joint[foremost], 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread)
+        shares = temper(
+            joint[foremost], 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
+        )
         chosen = self.rng.choice(foremost, network.num_replayed, p=shares)
         trees: np.ndarray = self.visited.trees[chosen]
         return trees

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from dvisr.evaluation.tree import CONSTANT
 from dvisr.library.compiling import compiled
 from dvisr.marginal.optimising import linearise
 

@@ -113,9 +113,7 @@ def log_prior(value, in_logs, law):
         return jacobian - 0.5 * z * z - np.log(law.second) - 0.9189385332046727
     size = max(abs(value), 1e-4 * law.first)
     angle = np.arctan2(law.second - law.first, law.first * law.second / size + size)
-    return (
-        jacobian + np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
-    )
+    return jacobian + np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
 
 
 @compiled

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dvisr.library.compiling import compiled
 from dvisr.evaluation.tree import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
+from dvisr.library.compiling import compiled
 from dvisr.marginal.optimising import (
     MAX_CANDIDATES,
     NORMAL,
@@ -64,11 +64,11 @@ def _is_affine(shape, language, work, is_free, state):
             state[position] = _FREE
         elif first == _CURVED or second == _CURVED:
             return False
-        elif linearity == JOINT:
-            state[position] = _AFFINE
-        elif linearity == EACH and (first == _FREE or second == _FREE):
-            state[position] = _AFFINE
-        elif linearity == FIRST and second == _FREE:
+        elif (
+            linearity == JOINT
+            or (linearity == EACH and (first == _FREE or second == _FREE))
+            or (linearity == FIRST and second == _FREE)
+        ):
             state[position] = _AFFINE
         else:
             return False
@@ -212,7 +212,7 @@ def propose(apply, num_starts, shape, language, law, work, fit, units, state):
     while count < wanted and tried < 3 * wanted:
         for j in range(k):
             fit.here[j] = 1.0
-            if tried > 0 and not fit.is_linear[j] or fit.is_angle[j]:
+            if (tried > 0 and not fit.is_linear[j]) or fit.is_angle[j]:
                 fit.here[j] = _drawn(
                     tried, j, most, num_frequencies == 1, shape, law, work, fit, units, state
                 )

@@ -8,9 +8,9 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
+from dvisr.evaluation.tree import make_work
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
-from dvisr.evaluation.tree import make_work
 from dvisr.marginal.mixtures import Mixture, inverse
 from dvisr.marginal.optimising import make_fit
 from dvisr.settings import WeighingSettings

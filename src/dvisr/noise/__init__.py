@@ -33,7 +33,9 @@ MODELS: dict[str, Callable[..., AbstractNoise]] = {
     "student": lambda freedom=4.0, scale=None: Student(scale, freedom=freedom),
     "relative": lambda scale=None: Relative(scale),
 }
-_SHAPES = "a number above 0, infer, student, student:NU, student:NU,SCALE, relative or relative:SCALE"
+_SHAPES = (
+    "a number above 0, infer, student, student:NU, student:NU,SCALE, relative or relative:SCALE"
+)
 
 
 def noise_model(choice: Any) -> AbstractNoise:

@@ -181,9 +181,7 @@ class AbstractNoise(abc.ABC):
         differences of the slope of the density."""
         z = residuals * np.exp(-log_s)[..., None]
         gap = 1e-4
-        up, here, down = (
-            self.log_density(np, z * math.exp(move)) for move in (gap, 0.0, -gap)
-        )
+        up, here, down = (self.log_density(np, z * math.exp(move)) for move in (gap, 0.0, -gap))
         first = (often * (down - up)).sum(axis=-1) / (2.0 * gap)
         second = (often * (2.0 * here - up - down)).sum(axis=-1) / (gap * gap)
         of_prior = 2.0 * prior.rate * np.exp(-2.0 * log_s)

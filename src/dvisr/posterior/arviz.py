@@ -79,9 +79,7 @@ def noise_unit(likelihood: Likelihood) -> tuple[str, float]:
     return "noise_factor", 1.0
 
 
-def whole_datatree(
-    problem: Problem, posterior: Posterior
-) -> xarray.DataTree:
+def whole_datatree(problem: Problem, posterior: Posterior) -> xarray.DataTree:
     """Groups `posterior` (which tree, the noise, the curve at the data), `posterior_predictive`,
     `log_likelihood`, `observed_data` and `constant_data`. The trees' texts are in the attribute
     `expressions`. Draws in which the tree is undefined at a row can't occur: those have no

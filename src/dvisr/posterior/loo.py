@@ -128,9 +128,7 @@ def row_log_density(
     return engine.likelihood.row_log_density(values, factor)
 
 
-def _left_out(
-    log_density: np.ndarray, log_ratio: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _left_out(log_density: np.ndarray, log_ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each observation: its log density when it is left out, and the Pareto k of that."""
     from arviz_stats.base import array_stats
 

@@ -14,6 +14,7 @@ import numpy as np
 from dvisr.search.visited import ALL_ISLANDS, VisitedTrees
 from dvisr.settings import SearchSettings
 
+
 def temper(log_joint: np.ndarray, effective: float) -> np.ndarray:
     """Shares of a softmax at the lowest temperature at which that many have the weight (by the
     sum of squares); not below a temperature of 1."""

@@ -71,7 +71,9 @@ class Sweep:
         self, tree: np.ndarray, made: list[np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         if len(made) > self._most_changes:
-            made = [made[place] for place in rng.choice(len(made), self._most_changes, replace=False)]
+            made = [
+                made[place] for place in rng.choice(len(made), self._most_changes, replace=False)
+            ]
         rows = np.full((len(made), self._length), -1, dtype=np.int8)
         for row, new in enumerate(made):
             rows[row, : len(new)] = new
