@@ -155,6 +155,37 @@ def test_one_bad_row_makes_a_tree_invalid_and_others_keep_their_values() -> None
     np.testing.assert_array_equal(values[0], [1.0, np.nan, 2.0])
 
 
+def test_a_point_once_undefined_stays_so_and_others_keep_their_values() -> None:
+    """log(-1) to the power of 0 is 1 to NumPy, a constant function of it is finite as well."""
+    always = new_operator("always", 1, lambda np, x: 5.0 + 0.0 * np.sign(np.where(x > 0, x, 1.0)))
+    library = Library.create([*OPERATORS, always], ["x"])
+    texts = ["log(x) ^ (x - x)", "always(log(x))", "inv(inv(x + abs(x)))", "log(x) + x / x"]
+    tokens, _ = arrays([parse(text, library) for text in texts], [[]] * 4)
+    values, valid = evaluate_batch(library, tokens, np.array([[-1.0], [1.0], [np.e]]))
+    expected = [[1.0, 1.0], [5.0, 5.0], [2.0, 2.0 * np.e], [1.0, 2.0]]
+    assert not valid.any()
+    np.testing.assert_array_equal(values[:, 0], [np.nan] * 4)
+    np.testing.assert_allclose(values[:, 1:], expected, rtol=1e-14)
+
+
+def test_constants_that_are_not_finite_are_undefined() -> None:
+    tokens, _ = arrays([parse("c", LIBRARY), parse("x ^ (c * 1)", LIBRARY)], [[0.0], [0.0]])
+    for bad in (np.nan, np.inf):
+        constants = np.where(tokens == LIBRARY.constant_id, bad, 0.0)
+        values, valid = evaluate_batch(LIBRARY, tokens, np.ones((2, 2)), constants)
+        assert not valid.any()
+        assert np.isnan(values).all()
+
+
+def test_rows_that_are_no_complete_tree_are_undefined() -> None:
+    x, add, sin = (next(i for i, t in enumerate(LIBRARY) if t.name == n) for n in ("x", "+", "sin"))
+    rows = [[x, -1, -1], [-1, -1, -1], [add, x, -1], [x, x, -1], [sin, add, sin], [x, -1, x]]
+    values, valid = evaluate_batch(LIBRARY, np.array(rows), np.ones((2, 2)))
+    assert valid.tolist() == [True] + 5 * [False]
+    assert np.isnan(values[1:]).all()
+    assert evaluate_batch(LIBRARY, np.empty((0, 3)), np.ones((2, 2)))[0].shape == (0, 2)
+
+
 def test_a_users_operator_works_everywhere() -> None:
     """In a few lines, outside the package: evaluation, gradient, kernel and domain."""
     bump = new_operator(

@@ -62,7 +62,7 @@ def by_kernel(expression: Expression, X: np.ndarray, constants: list[float]) -> 
     tokens[: len(expression.tokens)] = expression.tokens
     work = make_work(len(tokens), k, len(X))
     # What an earlier tree left behind must not matter.
-    for room in (work.values, work.slopes, work.by_first, work.by_second):
+    for room in (work.values, work.slopes):
         room.fill(np.nan)
     apply = make_apply(own_operators(library))
     shape = prepare(apply, tokens, make_language(library), leaf_values(library, X), work)

@@ -1,9 +1,11 @@
 """Operators over rows of points, with their slopes.
 
-`apply(code, with_first, with_second, first, second, out, by_first, by_second)` evaluates one
-operator at all points and returns whether it is defined at all of them. Where it is not, `out` is
-not finite. Slopes by an operand are written only if they are asked for and the operator is defined;
-one that is not finite, such as that of sqrt at 0, counts as 0.
+`apply(code, with_first, with_second, rows, first, second, out)` evaluates one operator at all
+points: `rows` is (nodes + 2, points), and `first`, `second` and `out` number the rows of its
+operands and of its result. It returns whether the operator is defined at all points; where it is
+not, the result is not finite. Slopes by an operand go into the rows BY_FIRST and BY_SECOND, only if
+they are asked for and the operator is defined; one that is not finite, such as that of sqrt at 0,
+counts as 0.
 
 Other compiled code takes `apply` as a pointer to a function. So that code is compiled once for all
 libraries, and the operators are not compiled anew into each of its functions.
@@ -22,9 +24,11 @@ from numba import types
 from dvisr.library import OPERATORS, Token
 from dvisr.library.compiling import compiled, compiled_callback
 
+BY_FIRST, BY_SECOND = -2, -1  # the last rows
 _STEP = 6e-6  # of a central difference: about the cube root of the rounding of float64
-_FLAG, _ROW = types.boolean, types.float64[::1]
-_SIGNATURE = _FLAG(types.int64, _FLAG, _FLAG, _ROW, _ROW, _ROW, _ROW, _ROW)
+_FLAG, _ROWS = types.boolean, types.float64[:, ::1]
+_PLACE = types.int64
+_SIGNATURE = _FLAG(_PLACE, _FLAG, _FLAG, _ROWS, _PLACE, _PLACE, _PLACE)
 BUILT_IN = tuple(OPERATORS.values())
 
 
@@ -47,12 +51,10 @@ def make_apply(own: tuple[Token, ...] = ()) -> Any:
     first_own = len(BUILT_IN)
     apply_own = _search_tree(own, first_own)
 
-    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+    def apply(code, with_first, with_second, rows, first, second, out):
         if code < first_own:
-            return _apply_built_in(
-                code, with_first, with_second, first, second, out, by_first, by_second
-            )
-        return apply_own(code, with_first, with_second, first, second, out, by_first, by_second)
+            return _apply_built_in(code, with_first, with_second, rows, first, second, out)
+        return apply_own(code, with_first, with_second, rows, first, second, out)
 
     return numba.cfunc(_SIGNATURE, nopython=True)(apply)
 
@@ -76,18 +78,18 @@ def _dispatch(operators: list[tuple[int, Any]]) -> Any:
     e0, e1, e2, e3, e4 = (operators[min(size * i, len(operators)) - 1][0] for i in range(1, 6))
 
     @numba.njit(error_model="numpy", nogil=True)
-    def dispatch(code, with_first, with_second, first, second, out, by_first, by_second):
+    def dispatch(code, with_first, with_second, rows, first, second, out):
         if code <= e0:
-            return b0(code, with_first, with_second, first, second, out, by_first, by_second)
+            return b0(code, with_first, with_second, rows, first, second, out)
         if code <= e1:
-            return b1(code, with_first, with_second, first, second, out, by_first, by_second)
+            return b1(code, with_first, with_second, rows, first, second, out)
         if code <= e2:
-            return b2(code, with_first, with_second, first, second, out, by_first, by_second)
+            return b2(code, with_first, with_second, rows, first, second, out)
         if code <= e3:
-            return b3(code, with_first, with_second, first, second, out, by_first, by_second)
+            return b3(code, with_first, with_second, rows, first, second, out)
         if code <= e4:
-            return b4(code, with_first, with_second, first, second, out, by_first, by_second)
-        return b5(code, with_first, with_second, first, second, out, by_first, by_second)
+            return b4(code, with_first, with_second, rows, first, second, out)
+        return b5(code, with_first, with_second, rows, first, second, out)
 
     return dispatch
 
@@ -136,23 +138,24 @@ def _unary(token: Token, function: Any, slope: Any) -> Any:
     inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
 
     @numba.njit(error_model="numpy", nogil=True)
-    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+    def apply(code, with_first, with_second, rows, first, second, out):
+        x, results, slopes = rows[first], rows[out], rows[BY_FIRST]
         good = True
-        for point in range(len(out)):
-            result = function(np, first[point])
+        for point in range(len(x)):
+            result = function(np, x[point])
             if has_domain:
-                good &= inside(np, first[point])
+                good &= inside(np, x[point])
             good &= np.isfinite(result)
-            out[point] = result
+            results[point] = result
         if has_domain and not good:
-            for point in range(len(out)):
-                if not inside(np, first[point]):
-                    out[point] = np.nan
+            for point in range(len(x)):
+                if not inside(np, x[point]):
+                    results[point] = np.nan
         if good and with_first:
-            for point in range(len(out)):
-                by_first[point] = slope(np, first[point])
-                if not np.isfinite(by_first[point]):
-                    by_first[point] = 0.0
+            for point in range(len(x)):
+                slopes[point] = slope(np, x[point])
+                if not np.isfinite(slopes[point]):
+                    slopes[point] = 0.0
         return good
 
     return apply
@@ -163,28 +166,31 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
     inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
 
     @numba.njit(error_model="numpy", nogil=True)
-    def apply(code, with_first, with_second, first, second, out, by_first, by_second):
+    def apply(code, with_first, with_second, rows, first, second, out):
+        a, b, results = rows[first], rows[second], rows[out]
         good = True
-        for point in range(len(out)):
-            result = function(np, first[point], second[point])
+        for point in range(len(a)):
+            result = function(np, a[point], b[point])
             if has_domain:
-                good &= inside(np, first[point], second[point])
+                good &= inside(np, a[point], b[point])
             good &= np.isfinite(result)
-            out[point] = result
+            results[point] = result
         if has_domain and not good:
-            for point in range(len(out)):
-                if not inside(np, first[point], second[point]):
-                    out[point] = np.nan
+            for point in range(len(a)):
+                if not inside(np, a[point], b[point]):
+                    results[point] = np.nan
         if good and with_first:
-            for point in range(len(out)):
-                by_first[point] = slope_a(np, first[point], second[point])
-                if not np.isfinite(by_first[point]):
-                    by_first[point] = 0.0
+            slopes = rows[BY_FIRST]
+            for point in range(len(a)):
+                slopes[point] = slope_a(np, a[point], b[point])
+                if not np.isfinite(slopes[point]):
+                    slopes[point] = 0.0
         if good and with_second:
-            for point in range(len(out)):
-                by_second[point] = slope_b(np, first[point], second[point])
-                if not np.isfinite(by_second[point]):
-                    by_second[point] = 0.0
+            slopes = rows[BY_SECOND]
+            for point in range(len(a)):
+                slopes[point] = slope_b(np, a[point], b[point])
+                if not np.isfinite(slopes[point]):
+                    slopes[point] = 0.0
         return good
 
     return apply
@@ -193,10 +199,12 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
 _built_in = _search_tree(BUILT_IN)
 
 
+# The same twice. With `_apply_built_in`, which is kept, only a user's own operators are compiled; but
+# built on it, `_call_built_in` would not have the operators inlined.
 @compiled
-def _apply_built_in(code, with_first, with_second, first, second, out, by_first, by_second):
-    return _built_in(code, with_first, with_second, first, second, out, by_first, by_second)
+def _apply_built_in(code, with_first, with_second, rows, first, second, out):
+    return _built_in(code, with_first, with_second, rows, first, second, out)
 
 
-def _call_built_in(code, with_first, with_second, first, second, out, by_first, by_second):
-    return _built_in(code, with_first, with_second, first, second, out, by_first, by_second)
+def _call_built_in(code, with_first, with_second, rows, first, second, out):
+    return _built_in(code, with_first, with_second, rows, first, second, out)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dvisr.evaluation.operations import BUILT_IN
+from dvisr.evaluation.operations import BUILT_IN, BY_FIRST, BY_SECOND
 from dvisr.library import Kind, Library
 from dvisr.library.compiling import compiled
 
@@ -45,10 +45,10 @@ class Work(NamedTuple):
     high: np.ndarray  # (length,)
     end: np.ndarray  # (length,): the position after the node's subtree
     state: np.ndarray  # (length,): _FREE, _AFFINE or _CURVED
-    values: np.ndarray  # (length, points)
-    slopes: np.ndarray  # (length, constants, points)
+    values: np.ndarray  # (length + 2, points): of the nodes; the last two rows are the next two
     by_first: np.ndarray  # (points,): slopes of one operator by its operands
     by_second: np.ndarray  # (points,)
+    slopes: np.ndarray  # (length, constants, points): of the nodes by the constants
 
 
 class Shape(NamedTuple):
@@ -109,10 +109,21 @@ def make_work(length: int, num_constants: int, points: int) -> Work:
     """Allocate the arrays for trees of up to `length` tokens and `num_constants` constants. For
     `evaluate_pointwise` alone, which needs no slopes, `num_constants` may be 0."""
     code, token, right, low, high, end, state = np.zeros((7, length), dtype=np.int64)
-    values = np.zeros((length, points))
+    values = np.zeros((length + 2, points))
     slopes = np.zeros((length, max(1, num_constants), points))
-    by_first, by_second = np.zeros((2, points))
-    return Work(code, token, right, low, high, end, state, values, slopes, by_first, by_second)
+    return Work(
+        code,
+        token,
+        right,
+        low,
+        high,
+        end,
+        state,
+        values,
+        values[BY_FIRST],
+        values[BY_SECOND],
+        slopes,
+    )
 
 
 @compiled
@@ -219,29 +230,20 @@ def _apply_at(apply, position, with_slopes, work):
     is_binary = second > first
     by_first = with_slopes and work.high[first] > work.low[first]
     by_second = with_slopes and is_binary and work.high[second] > work.low[second]
-    good = apply(
-        work.code[position],
-        by_first,
-        by_second,
-        work.values[first],
-        work.values[second],
-        work.values[position],
-        work.by_first,
-        work.by_second,
-    )
-    if not good:
+    rows = work.values
+    if not apply(work.code[position], by_first, by_second, rows, first, second, position):
         return False
     if by_first:
         for j in range(work.low[first], work.high[first]):
             for point in range(work.values.shape[1]):
                 work.slopes[position, j, point] = (
-                    work.by_first[point] * work.slopes[first, j, point]
+                    rows[BY_FIRST, point] * work.slopes[first, j, point]
                 )
     if by_second:
         for j in range(work.low[second], work.high[second]):
             for point in range(work.values.shape[1]):
                 work.slopes[position, j, point] = (
-                    work.by_second[point] * work.slopes[second, j, point]
+                    rows[BY_SECOND, point] * work.slopes[second, j, point]
                 )
     return True
 
