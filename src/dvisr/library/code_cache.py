@@ -2,8 +2,8 @@
 
 Numba's own cache drops the code of a function when the function's file changes, but not when a file
 that it calls into does. Here the code of all functions is kept in a folder named by a digest of all
-that it was compiled from: the source files of the package, the versions of Numba, llvmlite and
-Python, and the processor. So code of other sources is never loaded.
+that it was compiled from: the source files that hold such functions and those that they import, the
+versions of Numba, llvmlite and Python, and the processor. So code of other sources is never loaded.
 
 The folder is `<cache>/<digest>`, where `<cache>` is the environment variable DVISR_CACHE_DIR, or
 `dvisr` in the user's cache folder, or, where that can't be written to, a folder of the user's own
@@ -17,6 +17,7 @@ import functools
 import getpass
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -35,6 +36,8 @@ PACKAGE = Path(__file__).parent.parent
 _MOST_DIGESTS = 5  # folders that stay when one is added
 _DIGITS = 32  # of a digest
 _IMPORTED = time.time()
+_COMPILES = re.compile(rb"^(import numba|from numba|from dvisr\.(library\.compiling|noise\.kernel))", re.MULTILINE)
+_IMPORTS = re.compile(rb"^from (dvisr[.\w]*) import|^import (?:dvisr[.\w]*)", re.MULTILINE)
 
 
 class KeptCode:
@@ -135,7 +138,7 @@ def code_folder() -> Path | None:
         None where nothing can be kept, or where a source file has changed since this process
         began: its code is then neither that of the old files nor that of the new ones.
     """
-    sources = sorted(PACKAGE.rglob("*.py"))
+    sources = _sources()
     if not sources or max(path.stat().st_mtime for path in sources) > _IMPORTED:
         return None
     name = _digest(sources)
@@ -152,6 +155,22 @@ def code_folder() -> Path | None:
             continue
         return folder
     return None
+
+
+def _sources() -> list[Path]:
+    """The files that hold compiled code, and those that they import: no other can change it."""
+    contents = {path: path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+    due = [path for path, content in contents.items() if _COMPILES.search(content)]
+    sources = set(due)
+    while due:
+        for module in _IMPORTS.findall(contents[due.pop()]):
+            parts = [*module.decode().split(".")[1:]]
+            for path in (PACKAGE.joinpath(*parts, "__init__.py"), PACKAGE.joinpath(*parts)):
+                path = path if path.suffix else path.with_suffix(".py")
+                if path in contents and path not in sources and parts:
+                    sources.add(path)
+                    due.append(path)
+    return sorted(sources)
 
 
 def _digest(sources: list[Path]) -> str:
