@@ -153,6 +153,11 @@ class Replication:
         return make_refit(self)
 
     @cached_property
+    def num_fitted(self) -> float:
+        """Constants of the median formula, or the effective number if that is more."""
+        return max(float(np.median(self.num_constants[self.draws])), self.refit.num_fitted)
+
+    @cached_property
     def left_out(self) -> LeftOut:
         return leave_out(self)
 
