@@ -75,7 +75,12 @@ GRADES: tuple[tuple[str, Grade, Callable[[Rng], Table], str], ...] = (
     ("order", GRAVE, lambda r: drifting(150, 8.0, r), "order of measurement as a column"),
     ("coverage", OK, lambda r: line(40, r, sigma=1.0), "as many as chance allows"),
     ("coverage", CAUTION, lambda r: line(40, r, sigma=0.5), "predictions are too sure"),
-    ("coverage", CAUTION, lambda r: line(150, r, sigma=9.0), "predictions are wider"),
+    (
+        "coverage",
+        CAUTION,
+        lambda r: line(150, r, sigma=9.0),
+        "wider than most rows need; let",
+    ),
     ("coverage", GRAVE, lambda r: line(80, r, sigma=0.3), "predictions are too sure"),
     ("noise", OK, lambda r: line(40, r, sigma=1.0), "as the noise that was given says"),
     ("noise", CAUTION, lambda r: line(40, r, sigma=0.6), "more about the curve"),
@@ -131,6 +136,27 @@ def test_cures() -> None:
     assert "look at rows 8, 9" in found.sentence or "look at rows 9, 8" in found.sentence
     gaussian = BY_NAME["outliers"](fit(dataclasses.replace(far, noise="gaussian"), rng))
     assert "refit with --noise student" in gaussian.sentence
+
+
+def test_rows_in_the_order_of_a_column() -> None:
+    rng = np.random.default_rng(8)
+    table = line(60, rng, extra=bend(3.0))
+    rows = np.argsort(table.X[:, 0])
+    rep = fit(Table(table.X[rows], table.basis[rows], table.y[rows]), rng)
+    assert "the rows are in the order of x0" in BY_NAME["order"](rep).sentence
+    columns = BY_NAME["columns"](rep)
+    assert columns.grade > OK
+    assert "or the noise lasts from row to row" in columns.sentence
+
+
+def test_far_rows_come_before_a_spread_that_they_make() -> None:
+    rng = np.random.default_rng(9)
+    table = line(100, rng)
+    top = int(np.argmax(table.X[:, 0]))
+    found = {c.name: c for c in check_data(fit(thrown(table, [top], 1000.0), rng))}
+    assert found["outliers"].grade is GRAVE
+    assert found["spread"].grade is not GRAVE
+    assert "--noise student" in found["coverage"].sentence
 
 
 def with_draws(rep: Replication, draws: np.ndarray) -> Replication:

@@ -1,7 +1,7 @@
 """False alarms on good tables and power on bad ones, within what chance allows.
 
-Seeds follow from the scenario's name. The bounds are binomial: a share that is as promised fails one
-time in a thousand.
+Seeds follow from the scenario's name. The bounds are binomial: a share that is as promised fails
+one time in a thousand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The checks of "do the data look like this model?", in the order in which they are shown."""
+"""The checks of "do the data look like this model?", in the order in which they are shown.
+
+Together they flag about 3 % of good fits, from 8 rows to 300 and for each kind of noise (1320
+sets: 2.9 %; none as do-not-trust); `python -m benchmarks.data_checks` measures it, and what faults
+they see.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from dvisr.checks.repeats import expected_distinct, rounding
 
 MOST_DRAWS = 1000
 _MOST_REPLICATES = 2000
-_MOST_NUMBERS = 4_000_000  # in an array of replicates
+_MOST_NUMBERS = 1_000_000  # in an array of replicates
 _WIDE = 400  # rows beyond which as many draws tell H well enough
 _SEED = 20240229
 MOST_COPIES = 1.5  # observations for each distinct row that noise does not explain
@@ -126,12 +126,16 @@ class Replication:
         noise = float(np.median(unit)) if len(unit) else math.nan
         return expected_distinct(self.X, self.y, self.counts, noise) / self.num_rows
 
-    @cached_property
+    @property
     def observations(self) -> Replication:
         """The same with a row for each observation, where rows seen several times are honest
         measurements that agree; itself where there are none, or where they are copies."""
+        return self if self._expanded is None else self._expanded
+
+    @cached_property
+    def _expanded(self) -> Replication | None:  # not itself, lest it be kept for ever
         if not self.is_usable or self.copying > MOST_COPIES or (self.counts < 1.5).all():
-            return self
+            return None
         share = min(1.0, _MOST_OBSERVATIONS / float(self.counts.sum()))
         times = np.maximum(np.round(self.counts * share), 1.0).astype(int)
         rows = np.repeat(np.arange(self.num_rows), times)
@@ -147,6 +151,11 @@ class Replication:
     @cached_property
     def refit(self) -> Refit:
         return make_refit(self)
+
+    @cached_property
+    def num_fitted(self) -> float:
+        """Constants of the median formula, or the effective number if that is more."""
+        return max(float(np.median(self.num_constants[self.draws])), self.refit.num_fitted)
 
     @cached_property
     def left_out(self) -> LeftOut:
@@ -222,7 +231,7 @@ def _replicates(replicated: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The replicated noise, and more of it: each row's draws are independent, so that they can be
     put together anew."""
     draws, rows = replicated.shape
-    wanted = min(_MOST_REPLICATES, max(200, _MOST_NUMBERS // max(rows, 1)))
+    wanted = min(_MOST_REPLICATES, max(400, _MOST_NUMBERS // max(rows, 1)))
     if draws >= wanted:
         return replicated[:wanted]
     more = rng.integers(draws, size=(wanted - draws, rows))
@@ -266,11 +275,16 @@ class LeftOut:
 
     def outside(self, share: float) -> float:
         """How many rows lie outside their central interval, with this share outside expected. A
-        value that was rounded counts by the part of its cell that is outside."""
-        cell = np.maximum(self.cell, 1e-12)
-        low = np.clip((0.5 * share - self.pit) / cell + 0.5, 0.0, 1.0)
-        high = np.clip((self.pit - (1.0 - 0.5 * share)) / cell + 0.5, 0.0, 1.0)
-        return float((low + high).sum())
+        value that was rounded counts by the part of its cell that is outside, with the density
+        within the cell taken as a Gaussian's."""
+        centre = stats.norm.ppf(np.clip(self.pit, 1e-12, 1.0 - 1e-12))
+        half = 0.5 * self.cell / stats.norm.pdf(centre)
+        low, high = stats.norm.cdf(centre - half), stats.norm.cdf(centre + half)
+        inside = np.minimum(high, 1.0 - 0.5 * share) - np.maximum(low, 0.5 * share)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = 1.0 - np.clip(inside / (high - low), 0.0, 1.0)
+        plain = np.abs(self.pit - 0.5) > 0.5 - 0.5 * share
+        return float(np.where(high > low + 1e-12, part, plain).sum())
 
 
 def leave_out(rep: Replication) -> LeftOut:

@@ -1,103 +1,37 @@
 """Checks of the shape of the residuals: tails, spread, order along rows and columns.
 
 Each works out one or more statistics that do not depend on the size of the noise, for the residuals
-and for replicated ones. `compared` scales each by its replicates, takes the worst, and compares
-that with the worst of each replicate, so that looking in several places costs no false alarms.
+and for replicated ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import fft, spatial, stats
 
-from dvisr.checks.base import DATA, Check, Grade, graded
+from dvisr.checks.base import Check, Grade
+from dvisr.checks.reference import (
+    FALSE_ALARMS,
+    Compared,
+    compared,
+    not_measured,
+    p_text,
+    rows_text,
+    too_few,
+)
 from dvisr.checks.replication import Replication
 
-FALSE_ALARMS = 0.005  # of one check
-GRAVE = 3.0  # times as far from the middle of the replicates as the limit
+SPREAD_ALARMS = 0.01  # the spread is the hardest to see: 30 rows tell a factor of seven barely
 GRAVE_CORRELATION = 0.5  # of neighbours
-FEWEST_ROWS = 8
 _CORE = 0.75  # share of rows that tell the size of the noise where others may be outliers
 LEAST_GROWTH = 1.5  # of the spread: less does no harm
 _POWER = 1.5
 _DRAWN_IN = 5.0  # times the core: nearly 3 standard deviations
 _SLOPES = np.linspace(-2.0, 2.0, 41)
-LEAST_SIZE = 0.01  # of residuals in units of the noise: below, they are something else
 _MOST_WAVES = 30
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Residuals against replicates, in units in which 1 is where 1 % of replicates begin."""
-
-    measured: float
-    limit: float
-    p: float
-    which: int  # the statistic that is worst
-    value: float  # of it, in its own units
-    usual: float  # its 99 % point over replicates
-
-    def check(self, name: str, is_large: bool = True, is_grave: bool = True) -> Check:
-        """With no sentence yet. What is too small to do harm is not doubted, whatever the
-        evidence, and what is not large enough to spoil the answer is not grave."""
-        limit = self.limit if is_large else math.inf
-        grave_limit = GRAVE * self.limit if is_large and is_grave else None
-        grade = graded(self.measured, limit, grave_limit)
-        return Check(name, DATA, self.measured, limit, grade, "", grave_limit)
-
-
-def compared(statistics: np.ndarray) -> Compared:
-    """`statistics` is (1 + replicates, kinds), the data first; more is worse."""
-    reference = statistics[1:]
-    middle = np.median(reference, axis=0)
-    far = np.quantile(reference, 0.99, axis=0)
-    unit = far - middle
-    scaled = np.where(unit > 1e-9, (statistics - middle) / np.maximum(unit, 1e-9), 0.0)
-    worst = scaled.max(axis=1)
-    which = int(np.argmax(scaled[0]))
-    return Compared(
-        measured=float(worst[0]),
-        limit=max(float(np.quantile(worst[1:], 1.0 - FALSE_ALARMS)), 1e-6),
-        p=float((1 + (worst[1:] >= worst[0]).sum()) / len(worst)),
-        which=which,
-        value=float(statistics[0, which]),
-        usual=float(far[which]),
-    )
-
-
-def p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def rows_text(places: np.ndarray, most: int = 5) -> str:
-    """Rows of the user's table, from 1."""
-    distinct = list(dict.fromkeys(int(place) + 1 for place in places))
-    more = ", ..." if len(distinct) > most else ""
-    named = ", ".join(str(place) for place in distinct[:most])
-    return f"{'row' if len(distinct) == 1 else 'rows'} {named}{more}"
-
-
-def not_measured(name: str, why: str) -> Check:
-    return Check(name, DATA, math.nan, math.inf, Grade.OK, f"{name}: not measured, {why}")
-
-
-def too_few(rep: Replication, name: str) -> Check | None:
-    """Why residuals can't be looked at, if they can't."""
-    if not rep.is_usable:
-        return not_measured(name, "because no draw of the posterior is finite on all rows")
-    if rep.num_rows < FEWEST_ROWS:
-        return not_measured(name, f"because {rep.num_rows} distinct rows are too few to tell")
-    if rep.num_rows - rep.refit.num_fitted < 2.0:
-        return not_measured(name, "because the constants leave nothing of the rows to look at")
-    # The mean over draws is known to this only.
-    chance = rep.refit.num_fitted / (rep.num_rows * len(rep.draws))
-    if (rep.refit.residuals**2).mean() < max(LEAST_SIZE**2, 9.0 * chance):
-        return not_measured(name, "because the rows lie on the curve but for rounding")
-    return None
 
 
 def core(sizes: np.ndarray) -> np.ndarray:
@@ -105,6 +39,13 @@ def core(sizes: np.ndarray) -> np.ndarray:
     kept = math.ceil(_CORE * sizes.shape[1])
     inner = np.partition(sizes, kept - 1, axis=1)[:, :kept]
     return np.asarray(np.maximum(np.sqrt((inner**2).mean(axis=1)), 1e-12))
+
+
+def _far(sizes: np.ndarray) -> Compared:
+    """How far the furthest residual is out, and how much the far ones weigh together."""
+    middle = core(sizes)
+    kinds = [np.log(np.maximum(sizes.max(axis=1), 1e-12) / middle), -np.log(middle)]
+    return compared(np.stack(kinds, axis=1))
 
 
 def outliers(rep: Replication) -> Check:
@@ -115,14 +56,13 @@ def outliers(rep: Replication) -> Check:
         return few
     sizes = np.abs(evened(rep))
     middle = core(sizes)
-    kinds = [np.log(sizes.max(axis=1) / middle), -np.log(middle)]
-    found = compared(np.stack(kinds, axis=1))
+    found = _far(sizes)
     check = found.check("outliers")
     # In standard units of the noise, were its size what the core of the rows says.
     replicated = np.sqrt((rep.refit.replicates**2).mean(axis=1))
     unit = float(np.median(middle[1:] * replicated))
     distance = sizes[0] / middle[0] * unit
-    usual = float(np.exp(np.quantile(kinds[0][1:], 1.0 - FALSE_ALARMS)) * unit)
+    usual = float(np.quantile(sizes[1:].max(axis=1) / middle[1:], 1.0 - FALSE_ALARMS) * unit)
     far = np.flatnonzero(distance > usual)
     far = far[np.argsort(-distance[far])]
     name = "standard deviations" if rep.noise_name != "student" else "scales of the noise"
@@ -161,7 +101,10 @@ def spread(rep: Replication) -> Check:
     found, slope = _growth(rep)
     name, _ = along[found.which]
     factor = math.exp(2.0 * abs(slope))
-    check = found.check("spread", is_large=factor >= LEAST_GROWTH)
+    # Far rows pull the curve and can look like a spread that grows: they come first.
+    far = _far(np.abs(evened(rep)))
+    is_grave = far.measured < far.limit
+    check = found.check("spread", is_large=factor >= LEAST_GROWTH, is_grave=is_grave)
     if check.grade is Grade.OK:
         text = f"the spread of the residuals does not change with {name} ({p_text(found.p)})"
     else:
@@ -199,7 +142,7 @@ def _growth(rep: Replication) -> tuple[Compared, float]:
         means -= math.log(rep.num_rows)
         kinds.append(np.sqrt(np.maximum(plain - means.min(axis=1), 0.0)))
         slopes.append(float(_SLOPES[int(np.argmin(means[0]))]))
-    found = compared(np.stack(kinds, axis=1))
+    found = compared(np.stack(kinds, axis=1), SPREAD_ALARMS)
     return found, slopes[found.which]
 
 
@@ -220,13 +163,23 @@ def _cure_of_spread(rep: Replication) -> str:
 def evened(rep: Replication) -> np.ndarray:
     """Residuals and replicates, as `all_scaled`; the residuals are first divided by a spread that
     changes, where it does, so that the wide end of it does not count as outliers."""
-    every = rep.refit.all_scaled
-    if spread(rep).grade is Grade.OK:
+    every, along = rep.refit.all_scaled, _places(rep)
+    if not along:
         return every
     found, slope = _growth(rep)
-    own = every[0] * np.exp(-slope * _places(rep)[found.which][1])
+    if found.measured < found.limit or math.exp(2.0 * abs(slope)) < LEAST_GROWTH:
+        return every
+    own = every[0] * np.exp(-slope * along[found.which][1])
     own /= math.sqrt(float((own**2).mean()))
     return np.vstack([own, every[1:]])
+
+
+def sorted_by(rep: Replication) -> str | None:
+    """The column in whose order the rows are, or nearly are."""
+    for name, column in zip(rep.column_names, rep.X.T, strict=True):
+        if np.ptp(column) > 0.0 and abs(stats.spearmanr(rep.position, column).statistic) > 0.95:
+            return name
+    return None
 
 
 def order(rep: Replication) -> Check:
@@ -236,9 +189,9 @@ def order(rep: Replication) -> Check:
         return few
     if len(np.unique(rep.position)) < rep.num_rows:
         return not_measured("order", "because the order of the rows is not known")
-    for name, column in zip(rep.column_names, rep.X.T, strict=True):
-        if np.ptp(column) > 0.0 and abs(stats.spearmanr(rep.position, column).statistic) > 0.95:
-            return not_measured("order", f"because the rows are in the order of {name}")
+    along = sorted_by(rep)
+    if along is not None:
+        return not_measured("order", f"because the rows are in the order of {along}")
     statistics, lag = smoothness(rep.refit.all_scaled, rep.position.astype(float))
     found = compared(statistics)
     check = found.check("order", is_grave=lag >= GRAVE_CORRELATION)
@@ -279,14 +232,15 @@ def columns(rep: Replication) -> Check:
         lags.append(float(near[0]))
     found = compared(np.concatenate(kinds, axis=1))
     name, lag = names[found.which], lags[found.which]
+    lasting = ", or the noise lasts from row to row" if name == sorted_by(rep) else ""
     check = found.check("columns", is_grave=lag >= GRAVE_CORRELATION)
     if check.grade is Grade.OK:
         text = f"no order is left in the residuals along any column ({p_text(found.p)})"
     else:
         text = (
             f"residuals of rows that are neighbours along {name} are alike (correlation "
-            f"{lag:.2f}, {p_text(found.p)}): the formula lacks a term; allow more operators or "
-            f"longer formulas, or add the column that is missing"
+            f"{lag:.2f}, {p_text(found.p)}): the formula lacks a term{lasting}; allow more "
+            f"operators or longer formulas, or add the column that is missing"
         )
     return dataclasses.replace(check, sentence=text)
 

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import stats
 
 from dvisr.checks.base import DATA, Check, Grade, graded
-from dvisr.checks.replication import MOST_COPIES, Replication
-from dvisr.checks.residuals import (
+from dvisr.checks.reference import (
     FALSE_ALARMS,
     compared,
     not_measured,
@@ -18,6 +17,7 @@ from dvisr.checks.residuals import (
     rows_text,
     too_few,
 )
+from dvisr.checks.replication import MOST_COPIES, Replication
 
 OUTSIDE = 0.1  # of rows are expected outside their 90 % interval
 LEAST_FACTOR = 1.25  # by which noise must be wrong to matter
@@ -50,14 +50,24 @@ def coverage(rep: Replication) -> Check:
     elif many < none:
         text = (
             f"{what}, where chance leaves {most:.0f} at most ({p_text(p)}): predictions are too "
-            f"sure; let the noise be found with --noise infer, or give error bars with --err"
+            f"sure; {_cure_of_coverage(rep, True)}"
         )
     else:
         text = (
             f"{what}, where about {OUTSIDE * n:.0f} should ({p_text(p)}): predictions are wider "
-            f"than the data need; give a smaller --noise or let it be found with --noise infer"
+            f"than most rows need; {_cure_of_coverage(rep, False)}"
         )
     return Check("coverage", DATA, measured, limit, grade, text, grave_limit)
+
+
+def _cure_of_coverage(rep: Replication, is_narrow: bool) -> str:
+    if not rep.noise_is_inferred:
+        return "let the noise be found with --noise infer"
+    if is_narrow:
+        return "give error bars with --err, or allow fewer constants"
+    if rep.noise_name == "student":
+        return "look at the rows that are furthest from the curve"
+    return "a few far rows widen them: refit with --noise student"
 
 
 def noise(rep: Replication) -> Check:
@@ -65,7 +75,7 @@ def noise(rep: Replication) -> Check:
     rep = rep.observations
     if not rep.is_usable:
         return not_measured("noise", "because no draw of the posterior is finite on all rows")
-    if rep.num_rows - rep.refit.num_fitted < 1.0:
+    if rep.num_rows - rep.num_fitted < 1.0:
         return not_measured("noise", "because the constants leave nothing of the rows to look at")
     own, reference = _size(rep.refit.residuals[None], rep), _size(rep.refit.replicates, rep)
     usual = float(np.median(reference))
@@ -148,12 +158,10 @@ def rows(rep: Replication) -> Check:
     """Fewer rows than the constants and the noise lean on."""
     if not rep.is_usable:
         return not_measured("rows", "because no draw of the posterior is finite on all rows")
-    constants = float(np.median(rep.num_constants[rep.draws]))
-    fitted = max(constants, rep.refit.num_fitted)
-    n = rep.num_rows
+    n, fitted = rep.num_rows, rep.num_fitted
     needed = fitted + 2.0
     measured = needed / n
-    grave_limit = needed / constants if constants > 0.0 else None
+    grave_limit = needed / fitted if fitted >= 1.0 else None
     grade = graded(measured, 1.0, grave_limit)
     what = f"{n} distinct rows for {fitted:.3g} fitted constants and the noise"
     if grade is Grade.OK:
@@ -183,11 +191,10 @@ def influence(rep: Replication) -> Check:
     if check.grade is Grade.OK:
         text = f"no single row carries the answer (largest Pareto k {k[worst]:.2f})"
     else:
+        them = "it" if is_high.sum() == 1 else "them"
+        check_and_refit = f"check {them}, and fit again without {them}"
         text = (
             f"the answer hangs on {rows_text(rep.position[is_high])} of the table (Pareto k "
-            f"{k[worst]:.2f}, {p_text(found.p)}): check them, and fit again without them"
+            f"{k[worst]:.2f}, {p_text(found.p)}): {check_and_refit}"
         )
     return dataclasses.replace(check, sentence=text)
-
-
-__all__ = ["copies", "coverage", "influence", "noise", "rows"]
