@@ -182,13 +182,13 @@ def make_likelihood(
     ----------
     y : ndarray of shape (rows,)
     noise : AbstractNoise, float or str
-        With error bars and a scale of its own, that scale multiplies them; with error bars and none,
-        a common factor of them is inferred.
+        With error bars and a scale of its own, that scale multiplies them; with error bars and no
+        scale, a common factor of them is inferred.
     y_err : ndarray of shape (rows,), optional
         Error bars, in the units of y.
     weights : ndarray of shape (rows,), optional
-        How often each row was seen (a weight of 2 is the row twice); rows of weight 0 are to be left
-        out before.
+        How often each row was seen (a weight of 2 is the row twice); rows of weight 0 are to be
+        left out before.
     """
     model = noise_model(noise)
     if model.link == "log" and not (y > 0.0).all():

@@ -16,7 +16,7 @@ class SearchSettings:
     num_steps, num_samples : int
         Steps, and trees of each kind that a step tries, where the user gives none.
     max_enumerated, max_enumerated_points : int
-        Where the grammar has no more trees (trees times rows), all are weighed and none is searched.
+        Where the grammar has no more trees (trees times rows), all are weighed, none searched.
     small_trees : int
         The smallest sizes, as many as have no more trees than this, are all weighed.
     num_starts : int

@@ -181,7 +181,7 @@ def summary(model: DVISRRegressor) -> list[str]:
         if not found["exact"]
         else f"all {found['num_allowed']:,} trees weighed",
         f"prior of constants: {model._problem.constant_prior}",
-        f"noise model: {model._problem.likelihood.describe(has_bars=model._problem.data.y_err is not None)}",
+        f"noise model: {model._problem.describe_noise()}",
     ]
     if len(model.inclusion_) > 1:
         shown = [f"{name} {share:.3f}" for name, share in model.inclusion_.items() if share >= 5e-4]

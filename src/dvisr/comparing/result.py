@@ -250,10 +250,9 @@ def _posterior_of(one: Compared, seed: int, settings: FitSettings) -> Posterior:
 
 def list_assumptions(problem: Problem) -> list[str]:
     """What the numbers rest on, in sentences."""
-    noise = problem.likelihood.describe(has_bars=problem.data.y_err is not None)
     sentences = [
         f"Prior of every constant: {problem.constant_prior}.",
-        f"Noise: {noise}.",
+        f"Noise: {problem.describe_noise()}.",
         "The formulas are equally probable beforehand, and these alone are compared.",
     ]
     if problem.likelihood.weights is not None:

@@ -39,8 +39,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    operators : sequence of str or Token, default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
-        Names of operators and numbers, or operators made by `new_operator`.
+    operators : sequence of str or Token
+        Names of operators and numbers, or operators made by `new_operator`; by default
+        ``+ - * / sin cos exp log sqrt``.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
     max_tokens : int, default=15
@@ -55,9 +56,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     constant_prior : str or AbstractConstantPrior, default="decades"
         "decades", "decades:LOW,HIGH" or "normal:MEAN,STD", as text or as `Decades` and `Normal`.
     noise : float, str or AbstractNoise, default="infer"
-        "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor of
-        it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a positive
-        target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
+        "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor
+        of it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a
+        positive target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
     recipe : str, default="default"
         "default" for the search; "paper", "network" and others train a network that samples
         constants.
@@ -210,8 +211,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         if self.run_dir is not None:
             self.save(self.run_dir)
         if outcome.verdict.grade:
+            reasons = "; ".join(outcome.verdict.reasons)
             warnings.warn(
-                f"verdict on this fit: {outcome.verdict.word}: {'; '.join(outcome.verdict.reasons)}",
+                f"verdict on this fit: {outcome.verdict.word}: {reasons}",
                 FitWarning,
                 stacklevel=3,
             )

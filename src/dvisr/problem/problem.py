@@ -42,6 +42,10 @@ class Problem:
     def X(self) -> np.ndarray:
         return self.data.X
 
+    def describe_noise(self) -> str:
+        """The noise model in words."""
+        return self.likelihood.describe(has_bars=self.data.y_err is not None)
+
     def is_same_as(self, other: Problem) -> bool:
         """Whether the posterior is the same: then a search of one can go on for the other."""
         one, two = self.likelihood, other.likelihood

@@ -1,6 +1,6 @@
 """Rows on their way in: equal ones are one row seen several times, in sorted order, before anything
-else is done with them. So integer weights are copies to the last bit, and the order of rows does not
-matter to the posterior."""
+else is done with them. So integer weights are copies to the last bit, and the order of rows does
+not matter to the posterior."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def _checked_weights(sample_weight: Any, num_rows: int) -> np.ndarray:
     weights = as_numbers(weights, "sample_weight")
     if weights.shape != (num_rows,):
         raise ValueError(
-            f"sample_weight must be one number a row, so of shape ({num_rows},), not {weights.shape}"
+            f"sample_weight must be one number a row, of shape ({num_rows},), not {weights.shape}"
         )
     if (weights < 0.0).any():
         row = int(np.flatnonzero(weights < 0.0)[0])
         raise ValueError(
-            f"sample_weight must not be negative, but is {weights[row]:g} in row {row + 1}: it says "
-            f"how often a row was seen"
+            f"sample_weight must not be negative, but is {weights[row]:g} in row {row + 1}: it "
+            f"says how often a row was seen"
         )
     if not (weights > 0.0).any():
         raise ValueError("every row has a sample_weight of 0: give at least one more than that")
