@@ -20,7 +20,7 @@ from dvisr.likelihood import AbstractLikelihood, InferredNoise, make_likelihood
 from dvisr.marginal import Engine, Fits
 from dvisr.marginal.engine import METHODS
 from dvisr.marginal.weighing import NUM_STARTS
-from tests.marginal.test_kernel import OWN_LIBRARY
+from tests.evaluation.test_tree import OWN_LIBRARY
 
 LIBRARY = Library.create([*OPERATORS, "1", "2"], ["x", "z"], constants=True)
 RNG = np.random.default_rng(5)

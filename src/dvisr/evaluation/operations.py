@@ -199,12 +199,10 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
 _built_in = _search_tree(BUILT_IN)
 
 
-# The same twice. With `_apply_built_in`, which is kept, only a user's own operators are compiled; but
-# built on it, `_call_built_in` would not have the operators inlined.
 @compiled
 def _apply_built_in(code, with_first, with_second, rows, first, second, out):
     return _built_in(code, with_first, with_second, rows, first, second, out)
 
 
 def _call_built_in(code, with_first, with_second, rows, first, second, out):
-    return _built_in(code, with_first, with_second, rows, first, second, out)
+    return _apply_built_in(code, with_first, with_second, rows, first, second, out)
