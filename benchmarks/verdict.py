@@ -3,8 +3,8 @@
     python -m benchmarks.verdict run [--data DIR] [--only KIND] [--processes N]
     python -m benchmarks.verdict show
 
-`run` makes fits and puts what was measured into docs/verdicts.json, one row a fit; `show` writes the
-tables in docs/verdicts.md of it. Good fits are of data drawn from a law in the fit's own language
+`run` makes fits and puts what was measured into docs/verdicts.json, one row a fit; `show` writes
+the tables in docs/verdicts.md of it. Good fits are of data drawn from a law in the fit's own language
 with the noise model of the fit; planted ones have one fault. With a folder (--data, or DVISR_DATA)
 that holds `feynman10` (ten rows each of laws of the Feynman Symbolic Regression Database with 1 %
 noise, as the public AI-Descartes repository has them, and laws.csv with `name,formula`), each of
@@ -206,7 +206,7 @@ def relative_as_gaussian(law: Law, rng: np.random.Generator) -> Table:
 
 
 def short_search(law: Law, rng: np.random.Generator) -> Table:
-    """One step of a search with four samples, in a language of nine operators: the law is missed."""
+    """Three steps of a search with sixteen samples: a law of eleven tokens is missed."""
     X = rng.uniform(0.5, 3.0, (40, 3))
     clean = np.sqrt(X[:, 0] ** 2 + X[:, 1] ** 2) * np.sin(X[:, 2]) + X[:, 1] / X[:, 0]
     y = clean + 0.02 * clean.std() * rng.standard_normal(40)
