@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from dvisr.constants.base import AbstractConstantPrior
-from dvisr.constants.decades import Decades
 from dvisr.constants.head import AbstractConstantHead, AffineHead, MixtureHead, NormalHead
-from dvisr.constants.normal import Normal
+from dvisr.constants.priors import AbstractConstantPrior, Decades, Normal
 
 __all__ = [
     "AbstractConstantHead",

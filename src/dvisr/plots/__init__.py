@@ -1,8 +1,6 @@
 """Figures: arrays in, axes out."""
 
-from dvisr.plots.curves import plot_elbo, plot_kl
-from dvisr.plots.densities import plot_density
-from dvisr.plots.scaling import plot_kl_by_size
+from dvisr.plots.curves import plot_density, plot_elbo, plot_kl, plot_kl_by_size
 from dvisr.plots.style import new_figure, save_figure
 from dvisr.plots.trace import TraceStep, draw_trace
 
