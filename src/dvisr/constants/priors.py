@@ -1,5 +1,5 @@
-"""Priors of a constant: what each must say of itself, a Normal, and a heavy-tailed one for constants
-whose size is not known to within many decades."""
+"""Priors of a constant: what each must say of itself, a Normal, and a heavy-tailed one for
+constants whose size is not known to within many decades."""
 
 from __future__ import annotations
 
