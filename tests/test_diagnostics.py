@@ -13,6 +13,7 @@ from dvisr.diagnostics import (
     exact_kl,
     kl_from_elbo,
     kl_from_weights,
+    pareto_k,
     total_variation,
 )
 
@@ -75,3 +76,13 @@ def test_total_variation() -> None:
 
 def test_one_sample_has_no_standard_error() -> None:
     assert math.isnan(kl_from_elbo(np.array([-12.0]), LOG_EVIDENCE).stderr)
+
+
+def test_pareto_k_tells_heavy_tails() -> None:
+    rng = np.random.default_rng(0)
+    assert pareto_k(np.log(rng.uniform(1.0, 2.0, 4000))) < 0.3
+    assert pareto_k(np.log(rng.pareto(1.0, 4000))) == pytest.approx(1.0, abs=0.25)
+    assert pareto_k(np.zeros(4000)) == 0.0
+    assert math.isnan(pareto_k(np.zeros(3)))
+    mostly_nothing = np.where(rng.uniform(size=4000) < 0.9, -np.inf, rng.normal(size=4000))
+    assert math.isfinite(pareto_k(mostly_nothing))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dvisr.checks import SEARCH, Check, Replication, check_data, graded
+from dvisr.checks import SEARCH, Check, Grade, Replication, check_data, graded
 from dvisr.diagnostics import pareto_k, r_squared
 from dvisr.marginal import Weighed
 from dvisr.posterior import Posterior
@@ -113,9 +113,9 @@ def network_check(effective: float, gap: float, num_draws: int) -> Check:
     draws."""
     share = effective / num_draws
     measured = max(gap, 0.05 * (1.0 - share) / 0.1)
+    if share < 0.05:  # too few to tell the distance by
+        measured = max(measured, 3.0)
     grade = graded(measured, 0.05, 3.0)
-    if share < 0.05:
-        grade = graded(1.0, 0.0, 0.0)
     sentence = f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} count"
     sentence += ": train for more steps, or use recipe='default'" if grade else ""
     return Check("network", SEARCH, measured, 0.05, grade, sentence, 3.0)
@@ -133,7 +133,10 @@ def unsure_check(num_unsure: int) -> Check:
 
 def explained_check(r2: float, limits: CheckSettings) -> Check:
     """Whether any formula explains anything."""
-    left = 1.0 - r2 if math.isfinite(r2) else 0.0
+    if not math.isfinite(r2):
+        sentence = "the target is constant: there is nothing to explain"
+        return Check("explained", SEARCH, 0.0, limits.unexplained, Grade.OK, sentence)
+    left = 1.0 - r2
     grade = graded(left, limits.unexplained)
     sentence = f"the formulas explain {1.0 - left:.1%} of the variance of the target"
     if grade:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.test_cli import dvisr
+from tests.cli.test_exact import dvisr
 
 
 @pytest.fixture
