@@ -108,7 +108,7 @@ def test_every_option_reaches_the_oracle(tmp_path: Path) -> None:
         (["--target", "y", "--max-tokens", "0"], "max_tokens must be between 1 and 200"),
         (["--target", "y", "--max-tokens", "many"], "not a valid integer"),
         (["--target", "y", "--noise", "0"], "noise must be a number above 0"),
-        (["--target", "y", "--noise", "loud"], "neither a number nor 'infer'"),
+        (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
         (["--target", "y", "--constraints", "papr"], "did you mean 'paper'"),
         (
             ["--target", "y", "--constraints", "min-tokens=9", "--max-tokens", "3"],

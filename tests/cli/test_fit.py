@@ -78,7 +78,7 @@ def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
         (["--target", "y", "--num-steps", "0"], "num_steps must be a whole number"),
         (["--target", "y", "--max-time", "-1"], "max_time must be a number of seconds"),
         (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
-        (["--target", "y", "--noise", "loud"], "neither a number nor 'infer'"),
+        (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
     ],
 )
 def test_mistakes_end_with_one_line_and_status_2(

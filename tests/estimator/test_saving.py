@@ -12,6 +12,10 @@ from dvisr import DVISRRegressor, load, new_operator
 from dvisr.estimator.saving import FILE
 
 
+# That rows were seen several times, or have no noise, is a doubt, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
+
+
 @pytest.fixture(scope="module")
 def fitted() -> tuple[DVISRRegressor, pd.DataFrame]:
     rng = np.random.default_rng(0)

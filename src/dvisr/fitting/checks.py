@@ -138,7 +138,7 @@ def explained_check(r2: float, limits: CheckSettings) -> Check:
         return Check("explained", SEARCH, 0.0, limits.unexplained, Grade.OK, sentence)
     left = 1.0 - r2
     grade = graded(left, limits.unexplained)
-    sentence = f"the formulas explain {1.0 - left:.1%} of the variance of the target"
+    sentence = f"the formulas explain {max(0.0, r2):.1%} of the variance of the target"
     if grade:
         sentence += ", which is little: the columns, the operators or the size may not suffice"
     return Check("explained", SEARCH, left, limits.unexplained, grade, sentence)

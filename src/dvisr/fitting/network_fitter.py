@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dvisr.checks import Verdict
+from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
@@ -139,7 +140,7 @@ class NetworkFitter(AbstractFitter):
                 "largest_weight": weights.largest_share,
                 "invalid_share": float(1.0 - drawn.is_valid.mean()),
                 "num_trees_visited": len(posterior.trees),
-                "num_allowed": 0,
+                "num_allowed": count_trees(problem.grammar),
                 "complete_size": 0,
                 "num_steps": len(history),
                 "num_rows": problem.likelihood.count,
