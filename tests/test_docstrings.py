@@ -34,7 +34,13 @@ def test_examples(name: str) -> None:
 
 
 def test_what_users_call_has_examples() -> None:
-    for thing in (DVISRRegressor, compare, exact_posterior, dvisr.FitSettings, dvisr.checks.Verdict):
+    for thing in (
+        DVISRRegressor,
+        compare,
+        exact_posterior,
+        dvisr.FitSettings,
+        dvisr.checks.Verdict,
+    ):
         assert ">>>" in (inspect.getdoc(thing) or ""), thing
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_exact import dvisr
+from tests.cli.running import dvisr, in_a_process
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ SMALL = ["--target", "y", "--features", "x", "--operators", "+,*", "--max-tokens
 
 
 def test_fit_prints_one_json_object(line: str, tmp_path: Path) -> None:
-    done = dvisr("fit", line, *SMALL, "--out", str(tmp_path / "run"), "--json")
+    done = in_a_process("fit", line, *SMALL, "--out", str(tmp_path / "run"), "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)

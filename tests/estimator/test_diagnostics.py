@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,14 +37,14 @@ def documented() -> dict[str, set[str]]:
 
 
 def fitted(kind: str) -> DVISRRegressor:
-    options = {
+    kinds: dict[str, dict[str, Any]] = {
         "search": {"settings": searching()},
         "exact": {},
         "network": {"recipe": "paper", "num_steps": 3, "num_samples": 32, "noise": 1.0},
-    }[kind]
+    }
     model = DVISRRegressor(
         operators=("+", "*"), max_tokens=3, max_constants=1, constant_prior="normal:0,10",
-        random_state=0, **options,
+        random_state=0, **kinds[kind],
     )  # fmt: skip
     return model.fit(X[:, None], Y)
 

@@ -62,8 +62,10 @@ def log_likelihood(
     is_log = name == "relative"
     t, centre = (np.log(y), np.log(f)) if is_log else (y, f)
     bars = np.ones(len(y)) if y_err is None else y_err / (y if is_log else 1.0)
-    freedom = (given[:1] or [4.0])[0] if name == "student" else None
-    scale = (given[1:] or [None])[0] if name == "student" else (given or [None])[0]
+    freedom: float | None = None
+    if name == "student":
+        freedom = given.pop(0) if given else 4.0
+    scale: float | None = given[0] if given else None
 
     def of(log_s: float, unit: float) -> float:
         sizes = math.exp(log_s) * unit * bars
@@ -87,7 +89,11 @@ def log_likelihood(
     values = np.array([joint(log_s) for log_s in grid])
     top, best = values.max(), float(grid[values.argmax()])
     found, _ = integrate.quad(
-        lambda log_s: math.exp(joint(log_s) - top), best - 6.0, best + 12.0, points=[best], limit=400
+        lambda log_s: math.exp(joint(log_s) - top),
+        best - 6.0,
+        best + 12.0,
+        points=[best],
+        limit=400,
     )
     return float(top + math.log(found))
 
@@ -132,7 +138,9 @@ def test_a_weight_is_how_often_a_row_was_seen(noise: str, with_bars: bool) -> No
     np.testing.assert_array_equal(weighed.predict(NEW), copied.predict(NEW))
 
 
-@pytest.mark.parametrize(("text", "made"), [("student", Student()), ("relative:0.1", Relative(0.1))])
+@pytest.mark.parametrize(
+    ("text", "made"), [("student", Student()), ("relative:0.1", Relative(0.1))]
+)
 def test_a_model_as_text_or_as_an_object(text: str, made: Any) -> None:
     one, two = quick(noise=text).fit(X, Y), quick(noise=made).fit(X, Y)
     assert one.log_evidence_ == two.log_evidence_
@@ -343,7 +351,9 @@ def test_relative_noise_is_for_a_positive_target(value: float) -> None:
         assert str(error.value).count(". ") == 0
     weights = np.ones(14)
     weights[4] = 0.0  # a row that was never seen does no harm
-    assert math.isfinite(quick(noise="relative").fit(X, spoilt, sample_weight=weights).log_evidence_)
+    assert math.isfinite(
+        quick(noise="relative").fit(X, spoilt, sample_weight=weights).log_evidence_
+    )
 
 
 @pytest.mark.parametrize(

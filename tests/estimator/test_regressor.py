@@ -28,7 +28,6 @@ from dvisr.evaluation import evaluate
 from dvisr.expression import parse
 from dvisr.library import Library
 from dvisr.posterior import predictive
-from dvisr.posterior.predictive import Draws
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.5, 2.0, (15, 2))
@@ -363,7 +362,9 @@ def test_the_diagnostics(fitted: DVISRRegressor) -> None:
 
 def test_what_fits_nothing_is_doubtful() -> None:
     y = np.random.default_rng(2).normal(size=15)
-    with pytest.warns(FitWarning, match="verdict on this fit: caution: the formulas explain 0.0% of"):
+    with pytest.warns(
+        FitWarning, match="verdict on this fit: caution: the formulas explain 0.0% of"
+    ):
         model = quick(constants=False).fit(X, y)
     assert model.diagnostics_["verdict"] == "caution"
     assert model.verdict_.group_word("search") == "caution"

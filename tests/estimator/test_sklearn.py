@@ -540,5 +540,7 @@ def test_a_wrong_setting_is_named(options: dict[str, Any], cause: str) -> None:
 def test_a_doubtful_fit_warns_and_a_good_one_does_not(recwarn: Any) -> None:
     quick().fit(X, Y)
     assert not [warning for warning in recwarn if warning.category is FitWarning]
-    with pytest.warns(FitWarning, match="verdict on this fit: caution: the formulas explain 0.0% of"):
+    with pytest.warns(
+        FitWarning, match="verdict on this fit: caution: the formulas explain 0.0% of"
+    ):
         quick(constants=False).fit(X, np.random.default_rng(5).normal(size=12))

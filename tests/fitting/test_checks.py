@@ -53,7 +53,8 @@ def heavy(top: float) -> np.ndarray:
     """Log weights of index 1, with the share of the largest given."""
     shares = np.sort(np.random.default_rng(1).pareto(1.0, 2000) + 1.0)
     shares[-1] = shares[:-1].sum() * top / (1.0 - top)
-    return np.log(shares / shares.sum())
+    logs: np.ndarray = np.log(shares / shares.sum())
+    return logs
 
 
 def test_one_draw_that_decides_is_a_doubt_unless_the_error_is_tiny() -> None:
@@ -213,7 +214,9 @@ def test_what_the_checks_of_the_data_are_given(weigher: FormWeigher) -> None:
     np.testing.assert_array_equal(LINE[rep.position], rep.y)  # sorted rows, and where they were
     draws = posterior.draws.chosen(np.linspace(0, len(posterior.draws) - 1, 1000).astype(int))
     sigma = draws.noise_factor * draws.scale
-    np.testing.assert_allclose(rep.residuals * sigma[:, None] + rep.curves, rep.y + 0.0 * rep.curves)
+    np.testing.assert_allclose(
+        rep.residuals * sigma[:, None] + rep.curves, rep.y + 0.0 * rep.curves
+    )
     np.testing.assert_allclose(
         rep.log_density,
         -0.5 * rep.residuals**2 - np.log(sigma)[:, None] - 0.5 * math.log(2.0 * math.pi),

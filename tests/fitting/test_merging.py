@@ -35,7 +35,9 @@ def groups(
     return merged(engine, trees, probe_rows(X) if probes is None else probes)
 
 
-@pytest.mark.parametrize("y", [CURVED, 1e200 * CURVED, 1.4 * X[:, 0] - 0.6], ids=["noisy", "huge", "exact"])
+@pytest.mark.parametrize(
+    "y", [CURVED, 1e200 * CURVED, 1.4 * X[:, 0] - 0.6], ids=["noisy", "huge", "exact"]
+)
 def test_a_line_in_any_form_is_one_function(y: np.ndarray) -> None:
     assert groups("x * c + c", "(x + c) * c", "x / c + c", "c - x * c", y=y) == [[0, 1, 2, 3]]
 

@@ -40,7 +40,9 @@ def test_shares_are_the_oracles(weigher: FormWeigher) -> None:
         X[:, None], LINE, operators=("+", "*"), constants=True, max_tokens=5, max_constants=2,
         constraints="default", tree_prior="size-balanced", noise="infer",
     )  # fmt: skip
-    expected = dict(zip(*oracle.table(200)[["expression", "probability"]].T.to_numpy(), strict=True))
+    expected = dict(
+        zip(*oracle.table(200)[["expression", "probability"]].T.to_numpy(), strict=True)
+    )
     posterior = weigher.posterior()
     assert posterior.is_exact
     assert posterior.log_evidence == pytest.approx(oracle.log_evidence, abs=0.02)
@@ -102,9 +104,11 @@ def test_what_is_shown_of_a_form_is_the_most_readable() -> None:
         sizes = [own.expression(tree).complexity for tree in trees]
         assert shown.complexity == min(sizes)
         assert "c - " not in str(shown)  # a sum says the same
-    shown = {str(own.expression(own.representative(int(f)))) for f in np.argsort(-own.shares())[:4]}
-    assert "x0 * c + c" in shown
-    assert "c + x0 * c" not in shown
+    likely = {
+        str(own.expression(own.representative(int(f)))) for f in np.argsort(-own.shares())[:4]
+    }
+    assert "x0 * c + c" in likely
+    assert "c + x0 * c" not in likely
 
 
 def test_it_is_exact_unless_an_integral_is_in_doubt_that_could_matter(

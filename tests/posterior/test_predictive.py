@@ -7,7 +7,7 @@ import pytest
 
 from dvisr.expression import parse
 from dvisr.library import Library
-from dvisr.noise import AbstractNoise, Gaussian
+from dvisr.noise import Gaussian
 from dvisr.posterior import predictive
 from dvisr.posterior.predictive import Draws
 

@@ -169,16 +169,17 @@ def with_spread(mean: float, std: float) -> str:
 
 def summary(model: DVISRRegressor) -> list[str]:
     found = model.diagnostics_
-    noise = model.noise_
-    kind = "noise factor" if model._problem.data.y_err is not None else "noise"
+    noise, problem = model.noise_, model._problem
+    has_bars = problem.data.y_err is not None
+    kind = "noise factor" if has_bars else "noise"
     lines = [
         *verdict_lines(model.verdict_),
         f"log evidence {model.log_evidence_:.4f} ± {model.log_evidence_stderr_:.2g}"
         + (" (exact: every tree was weighed)" if found["exact"] else " (of what was visited)"),
         f"{kind} {with_spread(noise['mean'], noise['std'])}, R² {found['r2']:.4f}",
         _visited(found),
-        f"prior of constants: {model._problem.constant_prior}",
-        f"noise model: {model._problem.likelihood.describe(has_bars=model._problem.data.y_err is not None)}",
+        f"prior of constants: {problem.constant_prior}",
+        f"noise model: {problem.likelihood.describe(has_bars=has_bars)}",
     ]
     if len(model.inclusion_) > 1:
         shown = [f"{name} {share:.3f}" for name, share in model.inclusion_.items() if share >= 5e-4]

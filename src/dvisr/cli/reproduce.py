@@ -97,9 +97,10 @@ def reproduce(
 
     Recipes: paper has the paper's hyperparameters, with stratified draws in the scaling
     experiments and exploring ones where there are constants; paper-literal draws as the authors'
-    code does; paper-ewma has the baseline that the paper's text names. network is ours (default is an older name of it): a policy
-    that sees its place, Adam with cosine decay, trajectory balance with replay (with constants,
-    trees filled several times), and a network that depends on the budget of steps and samples.
+    code does; paper-ewma has the baseline that the paper's text names. network is ours (default is
+    an older name of it): a policy that sees its place, Adam with cosine decay, trajectory balance
+    with replay (with constants, trees filled several times), and a network that depends on the
+    budget of steps and samples.
     shallow has one layer of 128 units; the others are shallow with one thing changed: a
     transformer, another objective.
     """

@@ -39,7 +39,8 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    operators : sequence of str or Token, default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+    operators : sequence of str or Token, \
+            default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
         Names of operators and numbers, or operators made by `new_operator`.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
@@ -55,9 +56,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     constant_prior : str or AbstractConstantPrior, default="decades"
         "decades", "decades:LOW,HIGH" or "normal:MEAN,STD", as text or as `Decades` and `Normal`.
     noise : float, str or AbstractNoise, default="infer"
-        "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor of
-        it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a positive
-        target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
+        "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor
+        of it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a
+        positive target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
     recipe : str, default="default"
         "default" for the search; "paper", "network" and others train a network that samples
         constants.
@@ -110,7 +111,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     >>> import numpy as np
     >>> from dvisr import DVISRRegressor
     >>> x = np.linspace(1, 3, 12)
-    >>> y = 2 * x + 0.05 * np.random.default_rng(0).standard_normal(12)
+    >>> y = 2.5 * x + 0.05 * np.random.default_rng(0).standard_normal(12)
     >>> model = DVISRRegressor(operators=("+", "*"), max_tokens=3, random_state=0)
     >>> model.fit(x[:, None], y).functions_["expression"][0]
     'x0 * c'
@@ -209,9 +210,10 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         self._keep(problem, outcome)
         if self.run_dir is not None:
             self.save(self.run_dir)
-        if outcome.verdict.grade:
+        verdict = outcome.verdict
+        if verdict.grade:
             warnings.warn(
-                f"verdict on this fit: {outcome.verdict.word}: {'; '.join(outcome.verdict.reasons)}",
+                f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
                 FitWarning,
                 stacklevel=3,
             )

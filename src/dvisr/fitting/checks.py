@@ -38,8 +38,8 @@ def integral_check(weighed: Sequence[Weighed], limits: CheckSettings) -> Check:
     sentence = f"the integrals over the constants of likely formulas are known to {error:.2g}"
     if grade:
         sentence = (
-            f"the integral over the constants of a likely formula is known only to {error:.2g} in its "
-            f"logarithm: give a narrower prior of constants or fewer constants"
+            f"the integral over the constants of a likely formula is known only to {error:.2g} in "
+            f"its logarithm: give a narrower prior of constants or fewer constants"
         )
     return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
 
@@ -95,7 +95,10 @@ def fresh_draw_checks(found: dict[str, Any], limits: CheckSettings) -> list[Chec
     checks = []
     caution, grave = limits.missed
     grade = graded(missed, caution, grave)
-    sentence = f"draws of the trained network put {missed:.1%} of the posterior where the search had not been"
+    sentence = (
+        f"draws of the trained network put {missed:.1%} of the posterior where the search had not "
+        f"been"
+    )
     sentence += ": search for longer" if grade else ""
     checks.append(Check("missed", SEARCH, missed, caution, grade, sentence, grave))
     caution, grave = limits.moved
@@ -116,7 +119,10 @@ def network_check(effective: float, gap: float, num_draws: int) -> Check:
     if share < 0.05:  # too few to tell the distance by
         measured = max(measured, 3.0)
     grade = graded(measured, 0.05, 3.0)
-    sentence = f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} count"
+    sentence = (
+        f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} "
+        f"count"
+    )
     sentence += ": train for more steps, or use recipe='default'" if grade else ""
     return Check("network", SEARCH, measured, 0.05, grade, sentence, 3.0)
 
@@ -125,8 +131,9 @@ def unsure_check(num_unsure: int) -> Check:
     """Where every tree was weighed: whether the integrals of all are known."""
     measured = float(num_unsure)
     sentence = (
-        f"all trees were weighed, but the integrals of {num_unsure} still changed when more modes were "
-        f"looked for, so that the answer is not called exact: give a narrower prior of constants"
+        f"all trees were weighed, but the integrals of {num_unsure} still changed when more modes "
+        f"were looked for, so that the answer is not called exact: give a narrower prior of "
+        f"constants"
     )
     return Check("unsure", SEARCH, measured, 1.0, graded(measured, 1.0), sentence)
 

@@ -153,15 +153,17 @@ class NetworkFitter(AbstractFitter):
         )
 
 
-def _draws(policy: Any, writer: Any, target: Any, seed: int) -> _Sampled:
-    @eqx.filter_jit
-    def draw(policy: Any, keys: Any) -> Any:
-        drawn = jax.vmap(lambda key: sample(policy, writer, key=key))(keys)
-        joint, valid = jax.vmap(target.log_joint)(drawn.tokens, drawn.constants)
-        return drawn.tokens, drawn.constants, drawn.log_q, joint, valid
+@eqx.filter_jit
+def _draw(policy: Any, writer: Any, target: Any, keys: Any) -> Any:
+    drawn = jax.vmap(lambda key: sample(policy, writer, key=key))(keys)
+    joint, valid = jax.vmap(target.log_joint)(drawn.tokens, drawn.constants)
+    return drawn.tokens, drawn.constants, drawn.log_q, joint, valid
 
+
+def _draws(policy: Any, writer: Any, target: Any, seed: int) -> _Sampled:
     keys = jax.random.split(jax.random.key(seed + 1), _SAMPLES)
-    tokens, constants, log_q, joint, valid = (np.asarray(part) for part in draw(policy, keys))
+    drawn = _draw(policy, writer, target, keys)
+    tokens, constants, log_q, joint, valid = (np.asarray(part) for part in drawn)
     return _Sampled(tokens.astype(np.int8), constants, log_q, joint, valid)
 
 
