@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from dvisr.expression import parse
 from dvisr.library import Library
-from dvisr.noise import Gaussian
+from dvisr.noise import AbstractNoise, Gaussian, Relative, Student
 from dvisr.posterior import predictive
 from dvisr.posterior.predictive import Draws
 
 
-def by_hand(texts: list[str], shares: list[int], noise: float = 0.1) -> Draws:
+def by_hand(
+    texts: list[str],
+    shares: list[int],
+    noise: float = 0.1,
+    model: AbstractNoise = Gaussian(),  # noqa: B008
+) -> Draws:
     library = Library.create(["+", "*", "/", "exp", "log"], ["x"], constants=True)
     expressions = tuple(parse(text, library) for text in texts)
     tree = np.repeat(np.arange(len(texts)), shares)
     rng = np.random.default_rng(0)
     constants = rng.normal(1.0, 0.1, (len(tree), 1))
-    return Draws(expressions, tree, constants, np.full(len(tree), noise), 1.0, Gaussian())
+    return Draws(expressions, tree, constants, np.full(len(tree), noise), 1.0, model)
 
 
 def test_a_draw_that_explodes_does_not_take_the_mean_along() -> None:
@@ -63,3 +69,67 @@ def test_no_scale_is_too_large_or_small_for_the_moments(scale: float) -> None:
     expected = predictive.moments(by_hand(["x * c"], [500], noise=0.5), X)
     np.testing.assert_allclose(mean / scale, expected[0], rtol=1e-9)
     np.testing.assert_allclose(std / scale, expected[1], rtol=1e-9)
+
+
+# Other noise ----------------------------------------------------------------------------------
+
+AT = np.array([[0.5], [2.0]])
+
+
+@pytest.mark.parametrize("freedom", [2.5, 4.0, 30.0])
+def test_moments_and_quantiles_with_student_noise(freedom: float) -> None:
+    """A mixture over the draws of Student t densities about their curves."""
+    draws = by_hand(["x + c"], [400], noise=0.3, model=Student(freedom=freedom))
+    curves = draws.curves(AT)
+    mean, std, _ = predictive.moments(draws, AT)
+    np.testing.assert_allclose(mean, curves.mean(axis=0), rtol=1e-12)
+    expected = np.sqrt(curves.var(axis=0) + 0.09 * freedom / (freedom - 2.0))
+    np.testing.assert_allclose(std, expected, rtol=1e-9)
+    found = predictive.quantiles(draws, AT, [0.05, 0.5, 0.9], with_noise=True)
+    for row, values in enumerate(curves.T):
+        for level, quantile in zip((0.05, 0.5, 0.9), found[row], strict=True):
+            below = stats.t.cdf((quantile - values) / 0.3, freedom).mean()
+            assert below == pytest.approx(level, abs=0.003)
+
+
+def test_without_a_second_moment_there_is_no_standard_deviation() -> None:
+    draws = by_hand(["x + c"], [400], noise=0.3, model=Student(freedom=1.5))
+    _, std, _ = predictive.moments(draws, AT)
+    assert np.isinf(std).all()
+    assert np.isfinite(predictive.quantiles(draws, AT, [0.05, 0.95], with_noise=True)).all()
+
+
+def test_moments_and_quantiles_with_relative_noise() -> None:
+    """The curve is the median of an observation, not its mean."""
+    draws = by_hand(["x * c"], [400], noise=0.2, model=Relative())
+    curves = draws.curves(AT)
+    mean, std, _ = predictive.moments(draws, AT)
+    np.testing.assert_allclose(mean, curves.mean(axis=0), rtol=1e-12)
+    of_one = stats.lognorm(0.2)
+    second, _ = integrate.quad(lambda v: (v - of_one.mean()) ** 2 * of_one.pdf(v), 0.0, 20.0)
+    expected = np.sqrt(curves.var(axis=0) + second * (curves**2).mean(axis=0))
+    np.testing.assert_allclose(std, expected, rtol=1e-6)
+    found = predictive.quantiles(draws, AT, [0.01, 0.5, 0.9], with_noise=True)
+    assert (found > 0.0).all()
+    for row, values in enumerate(curves.T):
+        for level, quantile in zip((0.01, 0.5, 0.9), found[row], strict=True):
+            assert of_one.cdf(quantile / values).mean() == pytest.approx(level, abs=0.003)
+
+
+def test_relative_noise_about_a_curve_that_is_not_positive_is_none() -> None:
+    draws = by_hand(["x + c"], [300], noise=0.2, model=Relative())
+    drawn = predictive.observations(draws, np.array([[-5.0], [5.0]]), 50, np.random.default_rng(0))
+    assert np.isnan(drawn[0]).all()
+    assert (drawn[1] > 0.0).all()
+
+
+@pytest.mark.parametrize("model", [Gaussian(), Student(), Relative()], ids=lambda m: m.name)
+def test_error_bars_are_in_the_units_of_y(model: AbstractNoise) -> None:
+    draws = by_hand(["x * c"], [200], noise=2.0, model=model)
+    curves, bars = draws.curves(AT), np.array([0.1, 0.4])
+    found = draws.sigmas(curves, bars)
+    expected = 2.0 * np.broadcast_to(bars, curves.shape)
+    if model.link == "log":
+        expected = expected / curves
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_array_equal(draws.sigmas(curves, None), np.full(curves.shape, 2.0))
