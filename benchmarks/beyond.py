@@ -40,10 +40,10 @@ from benchmarks.study import (
     variables_problem,
 )
 from dvisr.constants import AbstractConstantHead, NormalHead
-from dvisr.problem import Problem
 from dvisr.objective import LeaveOneOut, Reinforce
 from dvisr.optim import Adam, CosineDecay
 from dvisr.policy import PaperInputs, PlaceInputs
+from dvisr.problem import Problem
 from dvisr.recipes import PAPER, RECIPES, GRUSpec, Recipe, find_recipe
 from dvisr.sampling import ExploringDraws, StratifiedDraws
 from dvisr.training import train

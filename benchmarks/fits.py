@@ -40,7 +40,7 @@ from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.estimator.regressor import OPERATORS
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression, parse
-from dvisr.fitting.finish import merged
+from dvisr.fitting.merging import merged
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
 from dvisr.marginal import Engine
@@ -153,11 +153,11 @@ def _frame(X: np.ndarray, columns: tuple[str, ...]) -> Any:
 def _places(model: DVISRRegressor, formula: str) -> list[int]:
     """Rows of `functions_` that are the true function, by the fit of both to the data."""
     problem = model._problem
-    engine = problem.engine()
+    engine = Engine.of(problem)
     length = problem.grammar.max_tokens
     truth = parse(formula, problem.grammar.library)
     found = []
-    for place, function in enumerate(model._answer.functions):
+    for place, function in enumerate(model._posterior.functions):
         rows = np.full((2, length), -1, dtype=np.int8)
         for row, expression in enumerate((truth, function.expression)):
             rows[row, : len(expression.tokens)] = expression.tokens
@@ -248,7 +248,7 @@ def data(folder: Path) -> list[dict[str, Any]]:
         began = time.perf_counter()
         model.fit(_frame(dataset.X, dataset.feature_names), dataset.y, y_err=dataset.y_err)
         seconds = time.perf_counter() - began
-        for rank, function in enumerate(model._answer.functions[:4], 1):
+        for rank, function in enumerate(model._posterior.functions[:4], 1):
             limits = function.weighed.quantiles(np.array([0.05, 0.95]))
             rows.append(
                 {

@@ -237,7 +237,8 @@ def nuts(one: Certified, data: Published, engine: Engine, weighed: Weighed) -> n
     scale = float(np.asarray(likelihood.scale)[0])
     fitted = np.asarray(one.model(np, list(parameters_of(one, weighed.mode)), data.X[:, 0]))
     squares = float((((data.y - fitted) / scale) ** 2).sum())
-    shape, rate = likelihood.shape, likelihood.rate  # type: ignore[attr-defined]
+    assert likelihood.prior is not None
+    shape, rate = likelihood.prior.shape, likelihood.prior.rate
     count = len(data.y)
     centre_s = 0.5 * math.log((2.0 * rate + squares) / (2.0 * shape + count))
 

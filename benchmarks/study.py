@@ -12,22 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dvisr.constraints import Grammar
 from dvisr.diagnostics import Estimate, best_kl_estimate, exact_kl
 from dvisr.divergence import sample_elbo_terms, tree_log_q
-from dvisr.evaluation import evaluate_batch
 from dvisr.enumeration import enumerate_trees
+from dvisr.evaluation import evaluate_batch
 from dvisr.exact import solve
-from dvisr.problem import Problem, make_problem
-from dvisr.types import Dataset
 from dvisr.experiments.paper import CONSTANT_PRIOR, LIKELIHOOD_STD, scaling, tabled
-from dvisr.library import Library
-from dvisr.likelihood import make_likelihood
 from dvisr.policy import AbstractPolicy
-from dvisr.prior import tree_prior
+from dvisr.problem import Problem, make_problem
 from dvisr.recipes import Recipe
 from dvisr.target import Target, make_target
 from dvisr.training import TrainState, train
+from dvisr.types import Dataset
 
 MAX_ENUMERATED = 3_000_000
 NUM_SAMPLES = 200_000  # where trees can't be enumerated, or have constants

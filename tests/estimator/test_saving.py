@@ -11,6 +11,9 @@ import pytest
 from dvisr import DVISRRegressor, load, new_operator
 from dvisr.estimator.saving import FILE
 
+# That rows were seen several times, or have no noise, is a doubt, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
+
 
 @pytest.fixture(scope="module")
 def fitted() -> tuple[DVISRRegressor, pd.DataFrame]:

@@ -225,12 +225,12 @@ def test_a_weight_of_zero_leaves_a_row_out() -> None:
     ("weights", "cause"),
     [
         (-np.ones(12), "sample_weight must not be negative"),
-        (np.full(12, np.nan), "sample_weight contains NaN"),
-        (np.full(12, np.inf), "sample_weight contains infinity"),
-        (np.zeros(12), "at least one non-zero|at least one more"),
+        (np.full(12, np.nan), "sample_weight has a missing value in row 1"),
+        (np.full(12, np.inf), "sample_weight has an infinite value in row 1"),
+        (np.zeros(12), "sample_weight of zero: give at least one more"),
         (np.ones(3), "sample_weight"),
         (np.ones((12, 2)), "[Ss]ample.weight"),
-        (["a"] * 12, "'a'"),
+        (["a"] * 12, "sample_weight holds text"),
     ],
 )
 def test_impossible_weights(weights: Any, cause: str) -> None:
@@ -279,6 +279,28 @@ def test_new_rows_may_have_error_bars_of_their_own() -> None:
     np.testing.assert_array_equal(model.predict(X), model.predict(X, y_err=asked))
 
 
+def test_new_rows_without_error_bars_are_warned_of() -> None:
+    """The median is used; where no noise is asked for there is nothing to say."""
+    bars = np.linspace(0.1, 0.3, 12)
+    model = quick(noise=1.0).fit(X, Y, y_err=bars)
+    said = "fitted with error bars and the new rows have none: their median, 0.2, is used"
+    asked: list[Callable[..., Any]] = [
+        lambda **more: model.predict(X, return_std=True, **more)[1],
+        lambda **more: model.predict_interval(X, **more),
+        lambda **more: model.predict_quantiles(X, **more),
+        lambda **more: model.sample_y(X, 3, **more),
+    ]
+    for ask in asked:
+        with pytest.warns(UserWarning, match=said):
+            found = ask()
+        np.testing.assert_array_equal(found, ask(y_err=float(np.median(bars))))
+    model.predict(X)  # a warning would be an error here
+    model.predict(X, index=0)
+    model.predict_interval(X, kind="function")
+    model.predict_undefined(X)
+    model.sample_prior_y(X, 3)
+
+
 @pytest.mark.parametrize(
     ("bars", "cause"),
     [
@@ -286,7 +308,7 @@ def test_new_rows_may_have_error_bars_of_their_own() -> None:
         (np.append(np.ones(11), -1.0), "y_err must be above zero, but is -1 in row 12"),
         (np.append(np.ones(11), np.nan), "y_err has a missing value in row 12"),
         (np.append(np.ones(11), np.inf), "y_err has an infinite value in row 12"),
-        (np.ones(3), "y_err has 3 rows and y has 12"),
+        (np.ones(3), "y_err has 3 rows and the table has 12"),
         (["a"] * 12, "y_err holds text"),
     ],
 )
@@ -299,7 +321,7 @@ def test_impossible_error_bars(bars: Any, cause: str) -> None:
     ("bars", "cause"),
     [
         (0.0, "y_err must be above zero"),
-        ([1.0, 2.0], "y_err has 2 rows and X has 12"),
+        ([1.0, 2.0], "y_err has 2 rows and the table has 12"),
         (np.nan, "y_err has a missing value"),
         ("a", "y_err holds text"),
     ],
@@ -422,7 +444,7 @@ HARD: dict[str, tuple[Any, Any]] = {
     "three rows": (X[:3], Y[:3]),
     "four rows": (X[:4], Y[:4]),
     "five rows": (X[:5], Y[:5]),
-    "more columns than rows": (np.random.default_rng(3).normal(size=(4, 20)), Y[:4]),
+    "more columns than rows": (np.random.default_rng(3).normal(size=(4, 6)), Y[:4]),
     "negative X": (-X, Y),
     "noise": (X, np.random.default_rng(4).normal(size=12)),
     "an outlier": (X, spoilt(Y, 1e9)),
@@ -500,8 +522,8 @@ def test_nothing_that_is_defined() -> None:
         ({"tree_prior": {"sun": 1.0}}, "'sun' is of no token"),
         ({"constant_prior": "decade"}, "did you mean 'decades'"),
         ({"constant_prior": "normal:1"}, "write it like"),
-        ({"noise": 0.0}, "noise must be a number above 0 or 'infer'"),
-        ({"noise": "loud"}, "noise must be a number above 0 or 'infer'"),
+        ({"noise": 0.0}, "noise must be a number above 0, infer, student"),
+        ({"noise": "loud"}, "noise must be a number above 0, infer, student"),
         ({"num_steps": 0}, "num_steps must be a whole number of at least 1"),
         ({"num_samples": 1}, "num_samples must be a whole number of at least 2"),
         ({"max_time": 0}, "max_time must be a number of seconds above 0 or None"),
@@ -518,5 +540,7 @@ def test_a_wrong_setting_is_named(options: dict[str, Any], cause: str) -> None:
 def test_a_doubtful_fit_warns_and_a_good_one_does_not(recwarn: Any) -> None:
     quick().fit(X, Y)
     assert not [warning for warning in recwarn if warning.category is FitWarning]
-    with pytest.warns(FitWarning, match="verdict on this fit: caution: no formula explains much"):
+    with pytest.warns(
+        FitWarning, match="verdict on this fit: caution: the formulas explain 0.0% of"
+    ):
         quick(constants=False).fit(X, np.random.default_rng(5).normal(size=12))

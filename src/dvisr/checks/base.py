@@ -107,7 +107,23 @@ def _finite(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an answer can be trusted: the worst grade of its checks, and why."""
+    """Whether an answer can be trusted: the worst grade of its checks, and why.
+
+    Parameters
+    ----------
+    checks : tuple of Check
+
+    Examples
+    --------
+    >>> from dvisr.checks import SEARCH, Check, Verdict, graded
+    >>> grade = graded(0.2, limit=0.1, grave_limit=0.5)
+    >>> check = Check("agreement", SEARCH, 0.2, 0.1, grade, "two searches differ: go on", 0.5)
+    >>> verdict = Verdict.of([check])
+    >>> verdict.word, verdict.group_word("data")
+    ('caution', 'not checked')
+    >>> verdict.line("search")
+    'was everything found? caution: two searches differ: go on'
+    """
 
     checks: tuple[Check, ...]
 

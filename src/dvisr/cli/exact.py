@@ -37,8 +37,8 @@ from dvisr.types import Dataset
     help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
 )
 @noise_option(
-    "Standard deviation of Gaussian noise (with --err, a factor of it), infer, student, student:NU "
-    "or relative; 1 unless given."
+    "Standard deviation of Gaussian noise (with --err, a factor of it), infer, student, "
+    "student:NU or relative; 1 unless given."
 )
 @click.option(
     "--tree-prior",

@@ -169,19 +169,17 @@ def with_spread(mean: float, std: float) -> str:
 
 def summary(model: DVISRRegressor) -> list[str]:
     found = model.diagnostics_
-    noise = model.noise_
-    kind = "noise factor" if model._problem.data.y_err is not None else "noise"
+    noise, problem = model.noise_, model._problem
+    has_bars = problem.data.y_err is not None
+    kind = "noise factor" if has_bars else "noise"
     lines = [
         *verdict_lines(model.verdict_),
         f"log evidence {model.log_evidence_:.4f} ± {model.log_evidence_stderr_:.2g}"
         + (" (exact: every tree was weighed)" if found["exact"] else " (of what was visited)"),
         f"{kind} {with_spread(noise['mean'], noise['std'])}, R² {found['r2']:.4f}",
-        f"{found['num_trees_visited']:,} trees visited of {_large(found['num_allowed'])}; "
-        f"all of up to {found['complete_size']} tokens"
-        if not found["exact"]
-        else f"all {found['num_allowed']:,} trees weighed",
-        f"prior of constants: {model._problem.constant_prior}",
-        f"noise model: {model._problem.describe_noise()}",
+        _visited(found),
+        f"prior of constants: {problem.constant_prior}",
+        f"noise model: {problem.describe_noise()}",
     ]
     if len(model.inclusion_) > 1:
         shown = [f"{name} {share:.3f}" for name, share in model.inclusion_.items() if share >= 5e-4]
@@ -192,6 +190,14 @@ def summary(model: DVISRRegressor) -> list[str]:
         steps = "1 step" if model.n_iter_ == 1 else f"{model.n_iter_} steps"
         lines.append(f"stopped after {steps}: this is what was found by then")
     return lines
+
+
+def _visited(found: dict[str, Any]) -> str:
+    if found["exact"]:
+        return f"all {found['num_allowed']:,} trees weighed"
+    text = f"{found['num_trees_visited']:,} trees visited of {_large(found['num_allowed'])}"
+    size = found["complete_size"]
+    return f"{text}; all of up to {size} tokens" if size else text
 
 
 def _large(count: int) -> str:

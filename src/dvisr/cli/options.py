@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from dvisr.noise import noise_model
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Noise(click.ParamType):
@@ -21,7 +24,7 @@ class Noise(click.ParamType):
         return str(value)
 
 
-def noise_option(help_text: str = "") -> Any:
+def noise_option(help_text: str = "") -> Callable[[F], F]:
     """`--noise`, the same for every command that has a likelihood."""
     return click.option(
         "--noise",

@@ -23,14 +23,13 @@ def checked_table(model: Any, X: Any, y: Any, y_err: Any) -> Dataset:
         names = [f"x{column}" for column in range(table.shape[1])]
     else:
         table = _frame_as_numbers(model, X, names, reset=True)
-        target = np.asarray(_check_y(y, y_numeric=True), dtype=np.float64)
+        target = _check_y(y, y_numeric=True)
         check_consistent_length(table, target)
         if len(table) == 0:
             raise ValueError("there are no rows: give at least one")
     bars = _checked_bars(y_err, len(target))
-    return Dataset(
-        np.ascontiguousarray(table), np.array(target, dtype=np.float64), bars, tuple(names)
-    )
+    # scikit-learn lets dates and text through in y.
+    return Dataset(np.ascontiguousarray(table), as_numbers(target, "y").copy(), bars, tuple(names))
 
 
 def checked_rows(model: Any, X: Any, names: tuple[str, ...]) -> np.ndarray:

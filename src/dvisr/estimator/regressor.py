@@ -39,9 +39,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    operators : sequence of str or Token
-        Names of operators and numbers, or operators made by `new_operator`; by default
-        ``+ - * / sin cos exp log sqrt``.
+    operators : sequence of str or Token, \
+            default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+        Names of operators and numbers, or operators made by `new_operator`.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
     max_tokens : int, default=15
@@ -111,7 +111,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     >>> import numpy as np
     >>> from dvisr import DVISRRegressor
     >>> x = np.linspace(1, 3, 12)
-    >>> y = 2 * x + 0.05 * np.random.default_rng(0).standard_normal(12)
+    >>> y = 2.5 * x + 0.05 * np.random.default_rng(0).standard_normal(12)
     >>> model = DVISRRegressor(operators=("+", "*"), max_tokens=3, random_state=0)
     >>> model.fit(x[:, None], y).functions_["expression"][0]
     'x0 * c'
@@ -210,10 +210,10 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         self._keep(problem, outcome)
         if self.run_dir is not None:
             self.save(self.run_dir)
-        if outcome.verdict.grade:
-            reasons = "; ".join(outcome.verdict.reasons)
+        verdict = outcome.verdict
+        if verdict.grade:
             warnings.warn(
-                f"verdict on this fit: {outcome.verdict.word}: {reasons}",
+                f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
                 FitWarning,
                 stacklevel=3,
             )

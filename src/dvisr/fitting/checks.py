@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dvisr.checks import SEARCH, Check, Replication, check_data, graded
+from dvisr.checks import SEARCH, Check, Grade, Replication, check_data, graded
 from dvisr.diagnostics import pareto_k, r_squared
 from dvisr.marginal import Weighed
 from dvisr.posterior import Posterior
@@ -95,7 +95,10 @@ def fresh_draw_checks(found: dict[str, Any], limits: CheckSettings) -> list[Chec
     checks = []
     caution, grave = limits.missed
     grade = graded(missed, caution, grave)
-    sentence = f"draws of the trained network put {missed:.1%} of the posterior on unvisited forms"
+    sentence = (
+        f"draws of the trained network put {missed:.1%} of the posterior where the search had not "
+        f"been"
+    )
     sentence += ": search for longer" if grade else ""
     checks.append(Check("missed", SEARCH, missed, caution, grade, sentence, grave))
     caution, grave = limits.moved
@@ -113,10 +116,13 @@ def network_check(effective: float, gap: float, num_draws: int) -> Check:
     draws."""
     share = effective / num_draws
     measured = max(gap, 0.05 * (1.0 - share) / 0.1)
+    if share < 0.05:  # too few to tell the distance by
+        measured = max(measured, 3.0)
     grade = graded(measured, 0.05, 3.0)
-    if share < 0.05:
-        grade = graded(1.0, 0.0, 0.0)
-    sentence = f"by its own draws, {share:.1%} of which count, the network is {gap:.2g} nats off"
+    sentence = (
+        f"the network is {gap:.2g} nats from the posterior by its own draws, of which {share:.1%} "
+        f"count"
+    )
     sentence += ": train for more steps, or use recipe='default'" if grade else ""
     return Check("network", SEARCH, measured, 0.05, grade, sentence, 3.0)
 
@@ -126,16 +132,20 @@ def unsure_check(num_unsure: int) -> Check:
     measured = float(num_unsure)
     sentence = (
         f"all trees were weighed, but the integrals of {num_unsure} still changed when more modes "
-        f"were looked for, so that the answer is not exact: give a narrower prior of constants"
+        f"were looked for, so that the answer is not called exact: give a narrower prior of "
+        f"constants"
     )
     return Check("unsure", SEARCH, measured, 1.0, graded(measured, 1.0), sentence)
 
 
 def explained_check(r2: float, limits: CheckSettings) -> Check:
     """Whether any formula explains anything."""
-    left = 1.0 - r2 if math.isfinite(r2) else 0.0
+    if not math.isfinite(r2):
+        sentence = "the target is constant: there is nothing to explain"
+        return Check("explained", SEARCH, 0.0, limits.unexplained, Grade.OK, sentence)
+    left = 1.0 - r2
     grade = graded(left, limits.unexplained)
-    sentence = f"the formulas explain {1.0 - left:.1%} of the variance of the target"
+    sentence = f"the formulas explain {max(0.0, r2):.1%} of the variance of the target"
     if grade:
         sentence += ", which is little: the columns, the operators or the size may not suffice"
     return Check("explained", SEARCH, left, limits.unexplained, grade, sentence)

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dvisr.checks import Verdict
+from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
@@ -139,7 +140,7 @@ class NetworkFitter(AbstractFitter):
                 "largest_weight": weights.largest_share,
                 "invalid_share": float(1.0 - drawn.is_valid.mean()),
                 "num_trees_visited": len(posterior.trees),
-                "num_allowed": 0,
+                "num_allowed": count_trees(problem.grammar),
                 "complete_size": 0,
                 "num_steps": len(history),
                 "num_rows": problem.likelihood.count,
@@ -152,15 +153,17 @@ class NetworkFitter(AbstractFitter):
         )
 
 
-def _draws(policy: Any, writer: Any, target: Any, seed: int) -> _Sampled:
-    @eqx.filter_jit
-    def draw(policy: Any, keys: Any) -> Any:
-        drawn = jax.vmap(lambda key: sample(policy, writer, key=key))(keys)
-        joint, valid = jax.vmap(target.log_joint)(drawn.tokens, drawn.constants)
-        return drawn.tokens, drawn.constants, drawn.log_q, joint, valid
+@eqx.filter_jit
+def _draw(policy: Any, writer: Any, target: Any, keys: Any) -> Any:
+    drawn = jax.vmap(lambda key: sample(policy, writer, key=key))(keys)
+    joint, valid = jax.vmap(target.log_joint)(drawn.tokens, drawn.constants)
+    return drawn.tokens, drawn.constants, drawn.log_q, joint, valid
 
+
+def _draws(policy: Any, writer: Any, target: Any, seed: int) -> _Sampled:
     keys = jax.random.split(jax.random.key(seed + 1), _SAMPLES)
-    tokens, constants, log_q, joint, valid = (np.asarray(part) for part in draw(policy, keys))
+    drawn = _draw(policy, writer, target, keys)
+    tokens, constants, log_q, joint, valid = (np.asarray(part) for part in drawn)
     return _Sampled(tokens.astype(np.int8), constants, log_q, joint, valid)
 
 

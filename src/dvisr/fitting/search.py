@@ -229,7 +229,7 @@ class Search:
     ) -> None:
         for tree in parents.ranking():
             key = tree.tobytes()
-            if self._is_late():
+            if room <= 0 or self._is_late():
                 return
             if key in done:
                 continue
@@ -238,8 +238,6 @@ class Search:
             if len(changed):
                 self._visit(changed, [island])
                 room -= 1
-            if room == 0:
-                return
 
     def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:
         """Where most neighbours were visited before, parents are drawn more evenly next time."""

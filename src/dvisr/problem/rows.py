@@ -75,5 +75,5 @@ def _checked_weights(sample_weight: Any, num_rows: int) -> np.ndarray:
             f"says how often a row was seen"
         )
     if not (weights > 0.0).any():
-        raise ValueError("every row has a sample_weight of 0: give at least one more than that")
+        raise ValueError("every row has a sample_weight of zero: give at least one more than that")
     return weights

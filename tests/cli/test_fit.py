@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.test_cli import dvisr
+from tests.cli.running import dvisr, in_a_process
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ SMALL = ["--target", "y", "--features", "x", "--operators", "+,*", "--max-tokens
 
 
 def test_fit_prints_one_json_object(line: str, tmp_path: Path) -> None:
-    done = dvisr("fit", line, *SMALL, "--out", str(tmp_path / "run"), "--json")
+    done = in_a_process("fit", line, *SMALL, "--out", str(tmp_path / "run"), "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)
@@ -78,7 +78,7 @@ def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
         (["--target", "y", "--num-steps", "0"], "num_steps must be a whole number"),
         (["--target", "y", "--max-time", "-1"], "max_time must be a number of seconds"),
         (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
-        (["--target", "y", "--noise", "loud"], "neither a number nor 'infer'"),
+        (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
     ],
 )
 def test_mistakes_end_with_one_line_and_status_2(

@@ -1,0 +1,164 @@
+"""The search: that settings reach it, that it can miss, and that it then says so."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dvisr
+from dvisr.checks import SEARCH
+from dvisr.counting import count_by_size
+from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
+from dvisr.fitting.search import Search
+from dvisr.settings import CheckSettings, FitSettings, SearchSettings, WeighingSettings
+from tests.fitting.problems import LINE, X, problem_of, searching
+
+PROBLEM = problem_of()
+
+
+def run(settings: FitSettings | None = None, num_steps: int = 2, **options: Any) -> Search:
+    settings = searching() if settings is None else settings
+    search = Search(PROBLEM, settings, num_samples=16, seed=0, num_threads=1, **options)
+    search.prepare()
+    search.run(num_steps)
+    return search
+
+
+def attributes_read() -> set[str]:
+    found: set[str] = set()
+    for path in Path(dvisr.__file__).parent.rglob("*.py"):
+        if path.name != "settings.py":
+            tree = ast.parse(path.read_text())
+            found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return found
+
+
+@pytest.mark.parametrize("part", [SearchSettings, WeighingSettings, CheckSettings])
+def test_every_setting_is_read_somewhere(part: Any) -> None:
+    names = {field.name for field in dataclasses.fields(part)}
+    assert names <= attributes_read()
+    documented = str(part.__doc__)
+    for name in names:
+        assert name in documented
+
+
+def test_what_is_small_enough_is_enumerated() -> None:
+    count = sum(int(number) for number in count_by_size(PROBLEM.grammar))
+    for most, points, expected in (
+        (count, 10**9, True),
+        (count - 1, 10**9, False),
+        (count, count * len(X), True),
+        (count, count * len(X) - 1, False),
+    ):
+        settings = searching(max_enumerated=most, max_enumerated_points=points)
+        search = Search(PROBLEM, settings, num_samples=4, seed=0)
+        assert search.is_enumerated is expected
+        assert search.num_allowed == count
+
+
+def test_the_smallest_sizes_are_all_weighed() -> None:
+    sizes = np.cumsum([float(number) for number in count_by_size(PROBLEM.grammar)])
+    for size in (1, 3):
+        settings = searching(small_trees=int(sizes[size]))
+        assert Search(PROBLEM, settings, num_samples=4, seed=0).complete_size >= size
+    assert Search(PROBLEM, searching(small_trees=0), num_samples=4, seed=0).complete_size == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"neighbours": 0},
+        {"swept": 0},
+        {"refined": 0},
+        {"from_prior": 0.0},
+        {"parent_levels": (1.0,)},
+        {"of_best_sizes": 1.0},
+        {"small_tokens": 1},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None:
+    """A problem large enough that a step does not see all of it."""
+    problem = problem_of(operators=("+", "-", "*", "exp", "sin"), max_tokens=9)
+
+    def visited(settings: FitSettings) -> np.ndarray:
+        search = Search(problem, settings, num_samples=8, seed=0, num_threads=1)
+        search._start()
+        search._explore(0)
+        return search.visited.trees
+
+    usual, changed = visited(searching()), visited(searching(**changes))
+    assert len(usual) != len(changed) or (usual != changed).any()
+    if 0 in changes.values():
+        assert len(changed) < len(usual)
+
+
+def test_forms_beyond_a_number_are_dropped() -> None:
+    assert run().visited.num_forms > 12
+    assert run(searching(max_forms=10)).visited.num_forms <= 10
+
+
+def test_a_search_goes_on_for_the_same_problem_and_settings_alone() -> None:
+    search = Search(PROBLEM, searching(), num_samples=16, seed=0)
+    assert search.continues(problem_of(), searching(), 16)
+    assert not search.continues(problem_of(), searching(), 8)
+    assert not search.continues(problem_of(), searching(swept=1), 16)
+    assert not search.continues(problem_of(-LINE), searching(), 16)
+    for changes in (
+        {"noise": "student"}, {"noise": 0.1}, {"constant_prior": "decades"}, {"max_tokens": 4},
+        {"tree_prior": "allowed"}, {"constraints": "none"}, {"operators": ("+", "-")},
+        {"sample_weight": np.arange(1.0, 15.0)},
+    ):  # fmt: skip
+        assert not search.continues(problem_of(**changes), searching(), 16)
+
+
+def outcome_of(settings: FitSettings, **problem: Any) -> Outcome:
+    return SearchFitter(settings).fit(problem_of(**problem), Budget(num_threads=1), seed=0)
+
+
+def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
+    settings = dataclasses.replace(
+        searching(num_fresh=100),
+        weighing=WeighingSettings(num_draws=37, most_trees=5, rounds=(500, 2000)),
+    )
+    found = outcome_of(settings)
+    assert len(found.posterior.draws) == 37
+    assert len(found.posterior.trees) == 5
+    # Draws come in batches of the network's number of samples, which is 16.
+    assert found.diagnostics["num_fresh"] == 112
+    none = outcome_of(searching(fresh_rounds=0))
+    assert "num_fresh" not in none.diagnostics
+    assert not {"missed", "moved"} & {check.name for check in none.verdict.checks}
+    strict = dataclasses.replace(searching(), checks=CheckSettings(few_steps=6))
+    steps = {check.name: check for check in outcome_of(strict).verdict.checks}["steps"]
+    assert "5 steps are few" in steps.sentence
+
+
+BLIND = {
+    "neighbours": 0, "swept": 0, "refined": 0, "small_trees": 0, "from_prior": 0.01,
+    "of_network": 0.0, "fresh_rounds": 0, "final_lessons": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_that_misses_is_not_called_ok(seed: int) -> None:
+    """All that it does is to draw a few trees from the prior. The law has 9 tokens, of which
+    there are millions, so it can't be found; that must show in the checks of the search."""
+    x = np.linspace(0.2, 3.0, 20)
+    y = 3.0 * np.sin(2.1 * x) * np.exp(-x) + np.random.default_rng(seed).normal(0.0, 0.01, 20)
+    problem = problem_of(y, x, operators=("+", "-", "*", "/", "sin", "exp"), max_tokens=11)
+    settings = dataclasses.replace(searching(**BLIND), checks=CheckSettings())
+    found = SearchFitter(settings).fit(problem, Budget(num_threads=1), seed=seed)
+    assert found.verdict.group_word(SEARCH) != "ok"
+    assert found.verdict.reasons
+
+
+def test_the_same_search_finds_what_it_is_not_blind_to() -> None:
+    found = outcome_of(searching(small_trees=20))
+    assert str(found.posterior.functions[0].expression) == "x0 * c + c"
+    assert found.verdict.group_word(SEARCH) == "ok", found.verdict.reasons
