@@ -11,11 +11,11 @@ import numpy as np
 
 from dvisr.constants import Normal
 from dvisr.constraints import Constraints, Grammar
-from dvisr.problem import Problem
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
 from dvisr.policy import GRUPolicy
 from dvisr.prior import tree_prior
+from dvisr.problem import Problem
 from dvisr.sampling import Writer, make_writer
 from dvisr.target import Target, make_target
 from dvisr.types import Dataset

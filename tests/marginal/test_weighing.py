@@ -269,9 +269,7 @@ def test_draws_are_what_they_say(prior: AbstractConstantPrior, noise: float | st
     likelihood = make_likelihood(Y, noise, BARS, np.linspace(0.5, 2.0, 9))
     tree = parse("c * sqrt(x + c)", LIBRARY)
     found = weighed("c * sqrt(x + c)", X, likelihood, prior)
-    values, is_defined = evaluate(
-        tree, X, [found.constants[:, :1], found.constants[:, 1:]]
-    )
+    values, is_defined = evaluate(tree, X, [found.constants[:, :1], found.constants[:, 1:]])
     inside = np.asarray(is_defined.all(axis=1))
     assert 0 < inside.sum() < len(inside)  # the mixture reaches past the edge of the domain
     assert (found.log_weights[~inside] == -math.inf).all()
