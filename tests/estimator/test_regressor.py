@@ -19,8 +19,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sympy
-from dvisr.fitting.checking import moved
-from dvisr.fitting.run import heeding_signals
 from scipy.stats import norm
 
 from dvisr import exact_posterior
@@ -28,6 +26,8 @@ from dvisr.constants import Normal
 from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.evaluation import evaluate
 from dvisr.expression import parse
+from dvisr.fitting.checking import moved
+from dvisr.fitting.run import heeding_signals
 from dvisr.library import Library
 from dvisr.posterior import predictive
 from dvisr.posterior.predictive import Draws

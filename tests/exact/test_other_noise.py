@@ -67,10 +67,8 @@ class ByHand:
         return f"student:{self.freedom:g}" + (f",{scale}" if scale else "")
 
     def __str__(self) -> str:
-        extras = (" with bars" if self.with_bars else "") + (
-            " weighted" if self.with_counts else ""
-        )
-        return self.word + extras
+        bars = " with bars" if self.with_bars else ""
+        return self.word + bars + (" weighted" if self.with_counts else "")
 
     @property
     def likelihood(self) -> Likelihood:

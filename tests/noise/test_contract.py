@@ -1,5 +1,5 @@
-"""What every noise model must hold to. Densities come from SciPy, integrals from Gauss' rule: none of
-it from the package. A model of a newcomer's, defined in `tests/noise/toy.py`, is held to the same."""
+"""What every noise model must hold to. Densities come from SciPy, integrals from Gauss' rule: none
+of it from the package. A newcomer's model, defined in `tests/noise/toy.py`, is held to the same."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray
-from dvisr.posterior.datatree import loo_of_draws, pareto_k, tree_datatree
 
 from dvisr.constants import Normal
 from dvisr.exact import log_marginal
@@ -17,6 +16,7 @@ from dvisr.expression import Expression, parse
 from dvisr.library import Library
 from dvisr.likelihood import AbstractLikelihood, GaussianNoise, InferredNoise, make_likelihood
 from dvisr.marginal import Engine, Weighed, weigh
+from dvisr.posterior.datatree import loo_of_draws, pareto_k, tree_datatree
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(-1.0, 1.0, (12, 1))

@@ -36,9 +36,7 @@ PACKAGE = Path(__file__).parent.parent
 _MOST_DIGESTS = 5  # folders that stay when one is added
 _DIGITS = 32  # of a digest
 _IMPORTED = time.time()
-_COMPILES = re.compile(
-    rb"^(import numba|from numba|from dvisr\.(library\.compiling|noise\.kernel))", re.MULTILINE
-)
+_COMPILES = re.compile(rb"^(import numba|from numba|from dvisr\.(library\.compiling|noise\.kernel))", re.MULTILINE)
 _IMPORTS = re.compile(rb"^from (dvisr[.\w]*) import|^import (?:dvisr[.\w]*)", re.MULTILINE)
 
 

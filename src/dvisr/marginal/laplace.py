@@ -183,7 +183,7 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
     if not shape.is_periodic:
         return count
     k, always, never = shape.num_constants, shape.num_nodes > 0, count < 0
-    # By height, as a mode that is found late may take the place of a lower one: it has its turn too.
+    # The highest first: a mode found late may take the place of a lower one, and has its turn too.
     heights, start = np.full(MAX_MODES, np.nan), np.empty(k)
     for _ in range(4 * MAX_MODES):
         mode = -1
@@ -265,7 +265,7 @@ def _over_the_prior(apply, found, tolerance, shape, law, work, fit, state):
     """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
     come from there have a long way, and other modes may be higher."""
     k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
-    for number in range(_FROM_PRIOR):
+    for _ in range(_FROM_PRIOR):
         for j in range(k):
             # The sum of three is near enough to a Normal.
             z = 2.0 * (random(state) + random(state) + random(state) - 1.5)

@@ -133,7 +133,7 @@ class AbstractNoise(abc.ABC):
             rows = flat.reshape(-1, flat.shape[-1])
             misfit = self.kernel.misfits(rows, counts, total, prior)
             return self.perfect(total, prior) - misfit.reshape(flat.shape[:-1])
-        log_s, log_joint, step = self.scale_grid(np, residuals, counts, total, prior)
+        _, log_joint, step = self.scale_grid(np, residuals, counts, total, prior)
         top = log_joint.max(axis=-1, keepdims=True)
         return (top + np.log(np.exp(log_joint - top).sum(axis=-1, keepdims=True)))[..., 0] + np.log(
             step
