@@ -92,20 +92,20 @@ class ByHand:
         z = np.where(np.isnan(gaps), np.inf, gaps) / unit
         constant = jacobian - np.log(unit).sum()
         if self.scale is not None:
-            return self._density(z).sum(axis=1) + constant
+            return np.asarray(self._density(z).sum(axis=1) + constant)
         total = np.full(len(z), -np.inf)
         for u, weight in zip(*panels(-4.0, 18.0, 0.5, 12), strict=True):
             # s^2 ~ inverse gamma(1/2, 1/2): s = 1 / |standard Normal|.
             log_prior = math.log(2.0 / math.sqrt(2.0 * math.pi)) - u - 0.5 * math.exp(-2.0 * u)
             given = self._density(z * math.exp(-u)).sum(axis=1) - z.shape[1] * u
             total = np.logaddexp(total, given + log_prior + math.log(weight))
-        return total + constant
+        return np.asarray(total + constant)
 
     def _density(self, z: np.ndarray) -> np.ndarray:
         nu = self.freedom
         with np.errstate(over="ignore"):
             if nu is None:
-                return -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+                return np.asarray(-0.5 * z * z - 0.5 * math.log(2.0 * math.pi))
             constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * math.log(nu * math.pi)
             found: np.ndarray = constant - 0.5 * (nu + 1.0) * np.log1p(z * z / nu)
             return found

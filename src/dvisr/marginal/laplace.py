@@ -243,7 +243,7 @@ def _is_on_ridge(k, fit):
         fit.matrix[i, i] += 1e-12 * fit.gram[i, i] + 1e-300
     if not cholesky(fit.matrix, k, fit.factor):
         return True
-    for i in range(k):
+    for i in range(k):  # noqa: SIM110 (compiled)
         if fit.factor[i, i] * fit.factor[i, i] < _RIDGE * fit.matrix[i, i]:
             return True
     return False

@@ -158,15 +158,14 @@ class AbstractNoise(abc.ABC):
         """Values of log s (..., nodes) about where it is likeliest given the residuals, the log
         joint density of residuals and log s there, and the distance of neighbours (...,)."""
         residuals = _clipped(np, residuals)
-        often = 1.0 if counts is None else np.asarray(counts)
         power = 2.0 * prior.shape + total
 
         def log_joint(log_s: Any) -> Any:
             z = residuals * np.exp(-log_s)[..., None]
-            values = (often * self.log_density(np, z)).sum(axis=-1) - total * log_s
+            values = _summed(self.log_density(np, z), counts) - total * log_s
             return values + prior.log_density(np, log_s)
 
-        squares = (often * residuals * residuals).sum(axis=-1)
+        squares = _summed(residuals * residuals, counts)
         low = 0.5 * math.log(2.0 * prior.rate / power) + 0.0 * squares  # rising, by the prior alone
         high = 0.5 * np.log((2.0 * prior.rate + squares) / power) + 5.0
         # It is concave, but may be flat over decades of s, where an outlier in few rows pulls as
@@ -183,7 +182,7 @@ class AbstractNoise(abc.ABC):
             (1,) * left.ndim + (_NODES,)
         )
         z = residuals[..., None, :] * np.exp(-nodes)[..., None]
-        joint = (often * self.log_density(np, z)).sum(axis=-1) - total * nodes
+        joint = _summed(self.log_density(np, z), counts) - total * nodes
         return nodes, joint + prior.log_density(np, nodes), step
 
     def scale_draws(
@@ -251,7 +250,10 @@ class AbstractNoise(abc.ABC):
 
 
 def _summed(values: Any, counts: Any) -> Any:
-    return values.sum(axis=-1) if counts is None else (values * counts).sum(axis=-1)
+    """Over rows, each as often as it was seen."""
+    if counts is None:
+        return values.sum(axis=-1)
+    return (values * counts.reshape((1,) * (values.ndim - 1) + (-1,))).sum(axis=-1)
 
 
 def _clipped(np: Any, residuals: Any) -> Any:
