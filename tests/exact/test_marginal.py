@@ -21,7 +21,7 @@ from dvisr.exact import CannotPromise, TooManyConstants, log_marginal
 from dvisr.exact.quadrature import GAUSS, KRONROD, NODES
 from dvisr.expression import Expression, parse
 from dvisr.library import OPERATORS, Library, Linearity
-from dvisr.likelihood import AbstractLikelihood, make_likelihood
+from dvisr.likelihood import Likelihood, make_likelihood
 
 LIBRARY = Library.create([*OPERATORS, "2"], ["x", "z"], constants=True)
 RNG = np.random.default_rng(5)
@@ -71,7 +71,7 @@ def test_linear_trees_are_gaussian(
 
 def by_scipy(
     expression: Expression,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     points: list[float],
     reach: float,

@@ -15,6 +15,12 @@ MODULES = [
     "dvisr.expression.printing",
     "dvisr.expression.symbolic",
     "dvisr.expression.tree",
+    "dvisr.noise",
+    "dvisr.noise.gaussian",
+    "dvisr.noise.relative",
+    "dvisr.noise.student",
+    "dvisr.settings",
+    "dvisr.exact",
 ]
 
 

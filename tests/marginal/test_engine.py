@@ -16,10 +16,10 @@ from dvisr.evaluation import evaluate
 from dvisr.exact import log_marginal
 from dvisr.expression import Expression, parse
 from dvisr.library import OPERATORS, Library
-from dvisr.likelihood import AbstractLikelihood, InferredNoise, make_likelihood
+from dvisr.likelihood import Likelihood, make_likelihood
 from dvisr.marginal import Engine, Fits
 from dvisr.marginal.engine import METHODS
-from dvisr.marginal.weighing import NUM_STARTS
+from dvisr.settings import WeighingSettings
 from tests.evaluation.test_tree import OWN_LIBRARY
 
 LIBRARY = Library.create([*OPERATORS, "1", "2"], ["x", "z"], constants=True)
@@ -28,6 +28,7 @@ X = RNG.uniform(0.2, 2.0, size=(9, 2))
 Y = 1.5 * X[:, 0] + 0.7 + RNG.normal(0.0, 0.3, 9)
 BARS = np.linspace(0.2, 1.1, 9)
 COUNTS = np.array([1, 2, 3, 1, 5, 1, 2, 2, 1])
+NUM_STARTS = WeighingSettings().num_starts
 
 
 def as_array(trees: Sequence[Expression]) -> np.ndarray:
@@ -44,7 +45,7 @@ def parsed(texts: Sequence[str], library: Library = LIBRARY) -> list[Expression]
 def fitted(
     trees: Sequence[Expression],
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     num_starts: int | None = None,
 ) -> Fits:
@@ -261,10 +262,11 @@ class Simulated:
 
     def weight(self, at: np.ndarray) -> float:
         """One over the variance of a residual."""
-        if not isinstance(self.likelihood, InferredNoise):
+        prior = self.likelihood.prior
+        if prior is None:
             return 1.0
         squares = float(np.sum(self.residuals(at) ** 2))
-        return (2.0 * self.likelihood.shape + 30.0) / (2.0 * self.likelihood.rate + squares)
+        return (2.0 * prior.shape + 30.0) / (2.0 * prior.rate + squares)
 
     def could_gain(self, prior: AbstractConstantPrior, at: np.ndarray) -> float:
         """About how much higher the log joint is at the top of the parabola that touches it here:

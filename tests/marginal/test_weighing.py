@@ -15,8 +15,8 @@ from dvisr.evaluation import evaluate
 from dvisr.exact import log_marginal
 from dvisr.expression import parse
 from dvisr.library import OPERATORS, Library
-from dvisr.likelihood import AbstractLikelihood, InferredNoise, make_likelihood
-from dvisr.marginal import Engine, Weighed, noise_draws, weigh
+from dvisr.likelihood import Likelihood, make_likelihood
+from dvisr.marginal import Engine, Weighed, log_joint_of, noise_draws, residuals_of, weigh
 from dvisr.marginal.mixtures import Mixture, inverse
 from tests.marginal.test_engine import CLASSIC, on_a_grid, simulated
 
@@ -33,7 +33,7 @@ PAPER_Y = PAPER_X[:, 0] ** 2
 def weighed(
     text: str,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     seed: int = 0,
     error: float = 0.01,
@@ -46,7 +46,7 @@ def weighed(
 def check_against_the_oracle(
     text: str,
     X: np.ndarray,
-    likelihood: AbstractLikelihood,
+    likelihood: Likelihood,
     prior: AbstractConstantPrior,
     seeds: range,
 ) -> None:
@@ -214,21 +214,23 @@ def test_draws_of_the_noise(bars: np.ndarray | None) -> None:
     """Against p(s | y), by quadrature over the closed form for each s."""
     prior = Normal(0.0, 3.0)
     likelihood = make_likelihood(Y, "infer", bars)
-    assert isinstance(likelihood, InferredNoise)
+    assert likelihood.prior is not None
     engine = Engine(LIBRARY, X, likelihood, prior, num_threads=1)
     tree = parse("x * c + c", LIBRARY)
     rng = np.random.default_rng(11)
-    found = weigh(engine, np.array(tree.tokens, dtype=np.int8), rng)
-    drawn = noise_draws(engine, found.squares, rng)
-    assert drawn.shape == found.squares.shape
+    tokens = np.array(tree.tokens, dtype=np.int8)
+    found = weigh(engine, tokens, rng)
+    drawn = noise_draws(engine, tokens, found.constants, rng)
+    assert drawn.shape == found.log_weights.shape
     assert (drawn > 0.0).all()
 
     log_evidence = log_marginal(tree, X, likelihood, prior).value
+    shape, rate = likelihood.prior.shape, likelihood.prior.rate
 
     def density(log_s: float) -> float:
         s = math.exp(log_s)
         known = log_marginal(tree, X, make_likelihood(Y, s, likelihood.scale), prior).value
-        log_prior = scipy.stats.invgamma(likelihood.shape, scale=likelihood.rate).logpdf(s * s)
+        log_prior = scipy.stats.invgamma(shape, scale=rate).logpdf(s * s)
         return float(np.exp(known - log_evidence + log_prior) * 2.0 * s * s)
 
     nodes = np.linspace(-4.0, 10.0, 501)
@@ -244,9 +246,10 @@ def test_draws_of_the_noise(bars: np.ndarray | None) -> None:
 
 def test_noise_that_is_given_is_not_drawn() -> None:
     engine = Engine(LIBRARY, X, make_likelihood(Y, 0.5), Normal(), num_threads=1)
-    np.testing.assert_array_equal(
-        noise_draws(engine, np.linspace(0.0, 9.0, 5), np.random.default_rng(0)), np.ones(5)
-    )
+    tokens = np.array(parse("x * c", LIBRARY).tokens, dtype=np.int8)
+    constants = np.linspace(0.0, 9.0, 5)[:, None]
+    drawn = noise_draws(engine, tokens, constants, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, np.ones(5))
 
 
 @pytest.mark.parametrize(("text", "true"), CLASSIC, ids=[row[0] for row in CLASSIC])
@@ -262,20 +265,29 @@ def test_the_mode_is_a_mode(text: str, true: tuple[float, ...]) -> None:
 @pytest.mark.parametrize("noise", [0.5, "infer"])
 @pytest.mark.parametrize("prior", [Normal(), Decades()])
 def test_draws_are_what_they_say(prior: AbstractConstantPrior, noise: float | str) -> None:
-    """Weights, squares and the estimate itself, worked out once more by NumPy."""
+    """Weights, residuals and the estimate itself, worked out once more by NumPy."""
     likelihood = make_likelihood(Y, noise, BARS, np.linspace(0.5, 2.0, 9))
+    tree = parse("c * sqrt(x + c)", LIBRARY)
     found = weighed("c * sqrt(x + c)", X, likelihood, prior)
-    values, is_defined = evaluate(
-        parse("c * sqrt(x + c)", LIBRARY), X, [found.constants[:, :1], found.constants[:, 1:]]
-    )
+    values, is_defined = evaluate(tree, X, [found.constants[:, :1], found.constants[:, 1:]])
     inside = np.asarray(is_defined.all(axis=1))
     assert 0 < inside.sum() < len(inside)  # the mixture reaches past the edge of the domain
     assert (found.log_weights[~inside] == -math.inf).all()
-    assert (found.squares[~inside] == math.inf).all()
-    residuals = likelihood.whitened(np, values[inside])
-    np.testing.assert_allclose(found.squares[inside], (residuals**2).sum(axis=1), rtol=1e-9)
-    log_joint = likelihood.log_prob(np, values[inside])
-    log_joint = log_joint + np.asarray(prior.log_prob(np, found.constants[inside])).sum(axis=1)
+    engine = Engine(LIBRARY, X, likelihood, prior, num_threads=1)
+    tokens = np.array(tree.tokens, dtype=np.int8)
+    misfits, residuals = residuals_of(engine, tokens, found.constants)
+    assert (misfits[~inside] == math.inf).all()
+    assert np.isnan(residuals[~inside]).all()
+    expected = (Y - values[inside]) / likelihood.scale
+    np.testing.assert_allclose(residuals[inside], expected, rtol=1e-9, atol=1e-9)
+    log_likelihood = likelihood.log_prob(np, values[inside])
+    np.testing.assert_allclose(
+        misfits[inside], likelihood.perfect - log_likelihood, rtol=1e-9, atol=1e-9
+    )
+    log_joint = log_likelihood + np.asarray(prior.log_prob(np, found.constants[inside])).sum(axis=1)
+    of_kernel = log_joint_of(engine, tokens, found.constants)
+    assert (of_kernel[~inside] == -math.inf).all()
+    np.testing.assert_allclose(of_kernel[inside], log_joint, rtol=1e-9, atol=1e-9)
     ratios = log_joint - found.log_q[inside]
     total = float(scipy.special.logsumexp(ratios))
     assert found.log_marginal == pytest.approx(total - math.log(len(inside)), rel=0.0, abs=1e-9)
@@ -298,8 +310,6 @@ def test_a_tree_without_constants() -> None:
         assert found.effective_size == 1.0
         assert found.mean.shape == found.std.shape == found.mode.shape == (0,)
         assert found.quantiles(np.array([0.1, 0.9])).shape == (2, 0)
-        residuals = likelihood.whitened(np, X[:, 0] + X[:, 1])
-        assert found.squares == pytest.approx([float(residuals @ residuals)], rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +343,7 @@ def made(constants: np.ndarray, weights: np.ndarray) -> Weighed:
     return Weighed(
         log_marginal=0.0, error=0.0, method="importance sampling", mode=np.zeros(1),
         curvature=np.eye(1), constants=constants, log_weights=log_weights,
-        log_q=np.zeros(count), squares=np.zeros(count),
+        log_q=np.zeros(count),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from dvisr.library import Library
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
+from dvisr.noise import AbstractNoise
 from dvisr.problem import Problem
 
 NUM_STARTS = 8
@@ -162,6 +163,8 @@ def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
         raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
     points = len(likelihood.y)
     noise, count, scale_prior = likelihood.noise, likelihood.count, likelihood.prior
+    if not isinstance(noise, AbstractNoise):
+        raise ValueError(f"the likelihood must have a noise model of dvisr.noise, not {noise!r}")
     is_log = noise.link == "log"
     log_scale = float(likelihood.log_scale(np))
     kernel = noise.kernel

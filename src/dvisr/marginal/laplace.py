@@ -182,11 +182,22 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
     another there, so that the mode is moved a little."""
     if not shape.is_periodic:
         return count
-    k, mode, always, never = shape.num_constants, 0 * count, shape.num_nodes > 0, count < 0
-    while mode < count:
-        misfit = misfit_at(apply, shape, fit.modes[mode], always, law, work, fit)
+    k, always, never = shape.num_constants, shape.num_nodes > 0, count < 0
+    # The highest first: a mode found late may take the place of a lower one, and has its turn too.
+    heights, start = np.full(MAX_MODES, np.nan), np.empty(k)
+    for _ in range(4 * MAX_MODES):
+        mode = -1
+        for place in range(count):
+            is_due = fit.heights[place] != heights[place]
+            if is_due and (mode < 0 or fit.heights[place] < fit.heights[mode]):
+                mode = place
+        if mode < 0:
+            break
+        heights[mode] = fit.heights[mode]
+        _copy(k, fit.modes[mode], start)
+        misfit = misfit_at(apply, shape, start, always, law, work, fit)
         for step in range(2 * k):
-            _copy(k, fit.modes[mode], fit.here)
+            _copy(k, start, fit.here)
             fit.here[step // 2] += 2.0 * np.pi * (1.0 if step % 2 else -1.0)
             moved = misfit_at(apply, shape, fit.here, always, law, work, fit)
             if abs(moved - misfit) < 1e-7 * (1.0 + abs(misfit)):
@@ -194,7 +205,6 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
                     apply, shape, fit.here, always, never, 25, tolerance, np.inf, law, work, fit
                 )
                 count = _keep(apply, count, fit.here, never, shape, law, work, fit)
-        mode += 1
     return count
 
 
@@ -233,7 +243,7 @@ def _is_on_ridge(k, fit):
         fit.matrix[i, i] += 1e-12 * fit.gram[i, i] + 1e-300
     if not cholesky(fit.matrix, k, fit.factor):
         return True
-    for i in range(k):
+    for i in range(k):  # noqa: SIM110 (compiled)
         if fit.factor[i, i] * fit.factor[i, i] < _RIDGE * fit.matrix[i, i]:
             return True
     return False
@@ -255,7 +265,7 @@ def _over_the_prior(apply, found, tolerance, shape, law, work, fit, state):
     """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
     come from there have a long way, and other modes may be higher."""
     k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
-    for number in range(_FROM_PRIOR):
+    for _ in range(_FROM_PRIOR):
         for j in range(k):
             # The sum of three is near enough to a Normal.
             z = 2.0 * (random(state) + random(state) + random(state) - 1.5)

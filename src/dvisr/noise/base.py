@@ -22,10 +22,9 @@ from scipy.special import gammaln, logsumexp
 
 from dvisr.noise.kernel import NoiseKernel
 
-_STEP = 0.4  # of a standard deviation of log s: the trapezium rule is then good to ten digits
-_REACH = 9.0  # standard deviations of log s on either side ...
-_TAIL = 48.0  # ... and upwards so many more over the root of the number of rows
-_NEWTON = 40  # iterations, of which few are needed
+_NODES = 140  # of the trapezium rule over log s, as far as ...
+_NEGLIGIBLE = 45.0  # ... so many nats below the highest
+_HALVINGS = 24
 _MOST_VALUES = 20_000_000  # held at once
 
 
@@ -158,34 +157,33 @@ class AbstractNoise(abc.ABC):
     ) -> tuple[Any, Any, Any]:
         """Values of log s (..., nodes) about where it is likeliest given the residuals, the log
         joint density of residuals and log s there, and the distance of neighbours (...,)."""
-        often = np.ones(residuals.shape[-1]) if counts is None else np.asarray(counts)
-        squares = (often * residuals * residuals).sum(axis=-1)
+        residuals = _clipped(np, residuals)
         power = 2.0 * prior.shape + total
-        log_s = 0.5 * np.log((2.0 * prior.rate + squares) / power)
-        for _ in range(_NEWTON):
-            slope, bend = self._slopes_of_scale(np, log_s, residuals, often, power, prior)
-            log_s = log_s + np.clip(slope / bend, -0.5, 0.5)
-        _, bend = self._slopes_of_scale(np, log_s, residuals, often, power, prior)
-        step = _STEP / np.sqrt(bend)
-        last = int((_REACH + _TAIL / math.sqrt(power)) / _STEP)
-        places = np.asarray(onp.arange(-int(_REACH / _STEP), last + 1, dtype=onp.float64))
-        nodes = log_s[..., None] + step[..., None] * places
-        z = residuals[..., None, :] * np.exp(-nodes)[..., None]
-        joint = (often * self.log_density(np, z)).sum(axis=-1) - total * nodes
-        return nodes, joint + prior.log_density(np, nodes), step
 
-    def _slopes_of_scale(
-        self, np: Any, log_s: Any, residuals: Any, often: Any, power: float, prior: ScalePrior
-    ) -> tuple[Any, Any]:
-        """The slope of the log joint density by log s, and minus its second derivative, by central
-        differences of the slope of the density."""
-        z = residuals * np.exp(-log_s)[..., None]
-        gap = 1e-4
-        up, here, down = (self.log_density(np, z * math.exp(move)) for move in (gap, 0.0, -gap))
-        first = (often * (down - up)).sum(axis=-1) / (2.0 * gap)
-        second = (often * (2.0 * here - up - down)).sum(axis=-1) / (gap * gap)
-        of_prior = 2.0 * prior.rate * np.exp(-2.0 * log_s)
-        return first + of_prior - power, np.maximum(second, 0.0) + 2.0 * of_prior
+        def log_joint(log_s: Any) -> Any:
+            z = residuals * np.exp(-log_s)[..., None]
+            values = _summed(self.log_density(np, z), counts) - total * log_s
+            return values + prior.log_density(np, log_s)
+
+        squares = _summed(residuals * residuals, counts)
+        low = 0.5 * math.log(2.0 * prior.rate / power) + 0.0 * squares  # rising, by the prior alone
+        high = 0.5 * np.log((2.0 * prior.rate + squares) / power) + 5.0
+        # It is concave, but may be flat over decades of s, where an outlier in few rows pulls as
+        # much as the rest: neither its peak nor its ends are found from its curvature.
+        gap = 1e-2
+        peak, _ = _halved(np, low, high, lambda u: log_joint(u + gap) > log_joint(u - gap))
+        least = log_joint(peak) - _NEGLIGIBLE
+        left, _ = _halved(np, low - 3.0, peak, lambda u: log_joint(u) < least)
+        most = high + 3.0 + 2.0 * _NEGLIGIBLE / power
+        _, right = _halved(np, peak, most, lambda u: log_joint(u) > least)
+        step = (right - left) / (_NODES - 1)
+        places = onp.arange(_NODES, dtype=onp.float64).astype(residuals.dtype)
+        nodes = left[..., None] + step[..., None] * np.asarray(places).reshape(
+            (1,) * left.ndim + (_NODES,)
+        )
+        z = residuals[..., None, :] * np.exp(-nodes)[..., None]
+        joint = _summed(self.log_density(np, z), counts) - total * nodes
+        return nodes, joint + prior.log_density(np, nodes), step
 
     def scale_draws(
         self,
@@ -223,6 +221,8 @@ class AbstractNoise(abc.ABC):
         for part, nodes, shares, _ in self._grids(residuals, counts, total, prior):
             mean[part] = (shares * onp.exp(nodes)).sum(axis=1)
             square[part] = (shares * onp.exp(2.0 * nodes)).sum(axis=1)
+        if prior.shape + 0.5 * total <= 1.0:  # s^2 then has no mean
+            square[:] = math.inf
         return mean, square
 
     def _grids(
@@ -233,7 +233,7 @@ class AbstractNoise(abc.ABC):
         prior: ScalePrior,
     ) -> Any:
         """The distribution of log s given each row of residuals, a part of the rows at a time."""
-        size = max(1, _MOST_VALUES // (100 * residuals.shape[1]))
+        size = max(1, _MOST_VALUES // (_NODES * residuals.shape[1]))
         for start in range(0, len(residuals), size):
             part = slice(start, start + size)
             nodes, joint, step = self.scale_grid(onp, residuals[part], counts, total, prior)
@@ -250,4 +250,22 @@ class AbstractNoise(abc.ABC):
 
 
 def _summed(values: Any, counts: Any) -> Any:
-    return values.sum(axis=-1) if counts is None else (values * counts).sum(axis=-1)
+    """Over rows, each as often as it was seen."""
+    if counts is None:
+        return values.sum(axis=-1)
+    return (values * counts.reshape((1,) * (values.ndim - 1) + (-1,))).sum(axis=-1)
+
+
+def _clipped(np: Any, residuals: Any) -> Any:
+    """Residuals that can be squared."""
+    most = math.sqrt(float(onp.finfo(residuals.dtype).max)) * 1e-4
+    return np.clip(residuals, -most, most)
+
+
+def _halved(np: Any, low: Any, high: Any, is_below: Any) -> tuple[Any, Any]:
+    """Where a condition that holds at `low` ceases to, between `low` and `high`."""
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        holds = is_below(middle)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return low, high

@@ -63,7 +63,7 @@ class Gaussian(AbstractNoise):
     def sentence(self) -> str:
         return "Gaussian"
 
-    # Closed forms: all depends on the sum of squares alone --------------------------------------
+    # Closed forms: all depends on the sum of squares alone ---------------------------------------
 
     def log_likelihood(
         self, np: Any, residuals: Any, counts: Any, total: float, prior: ScalePrior | None

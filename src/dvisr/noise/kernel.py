@@ -41,6 +41,7 @@ SIGNATURE = types.float64(_ROW, _ROW, _ROW, _ROW, _ROW)
 TOTAL, SHAPE, RATE, IS_INFERRED, STEP, OWN = 0, 1, 2, 3, 4, 5
 
 _ROUGH, _FINE = 0.75, 0.4  # of a standard deviation of log s: nodes of the trapezium rule
+_MOST_DEVIATION = 0.5  # that is counted with: the prior and one row have no more, whatever s
 _NEGLIGIBLE = 37.0  # nats below the highest node: where it stops
 
 
@@ -191,7 +192,8 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
                     curvatures[i] = curvature
             return total
         centre, top, bend = likeliest(residuals, counts, parameters)
-        gap = parameters[STEP] / math.sqrt(bend)
+        # Where it is flat at its peak, its curvature does not tell how soon it falls.
+        gap = parameters[STEP] * min(1.0 / math.sqrt(bend), _MOST_DEVIATION)
         for i in range(len(weights)):
             weights[i] = 0.0
         for i in range(len(curvatures)):

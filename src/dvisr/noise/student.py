@@ -48,8 +48,8 @@ class Student(AbstractNoise):
 
     def log_density(self, np: Any, z: Any) -> Any:
         nu = self.freedom
-        constant = math.lgamma(0.5 * (nu + 1.0)) - math.lgamma(0.5 * nu)
-        constant -= 0.5 * math.log(nu * math.pi)
+        # Not by gamma functions: for many degrees of freedom two large ones would cancel.
+        constant = -float(special.betaln(0.5 * nu, 0.5)) - 0.5 * math.log(nu)
         with onp.errstate(over="ignore"):
             return constant - 0.5 * (nu + 1.0) * np.log1p(z * z / nu)
 
@@ -75,7 +75,8 @@ class Student(AbstractNoise):
     @property
     def spelling(self) -> str:
         scale = "" if self.scale is None else f",{self.scale!r}"
-        return f"student:{self.freedom:g}{scale}"
+        short = f"{self.freedom:g}"
+        return f"student:{short if float(short) == self.freedom else repr(self.freedom)}{scale}"
 
     @property
     def sentence(self) -> str:
