@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: install demo test lint types unit format reproduce bench clean
+.PHONY: install demo test test-all lint types unit slow format reproduce bench clean
 
 install: $(STAMP)
 
@@ -22,6 +22,9 @@ demo: install
 
 test: lint types unit
 
+# What is slow and seldom breaks too: before a release, and before something large is called done.
+test-all: lint types unit slow
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -30,7 +33,10 @@ types: install
 	$(BIN)/mypy src tests benchmarks
 
 unit: install
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) -m "not slow"
+
+slow: install
+	$(BIN)/pytest -n $(JOBS) -m slow
 
 format: install
 	$(BIN)/ruff check --fix .
