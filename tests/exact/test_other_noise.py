@@ -89,7 +89,8 @@ class ByHand:
                 gaps, spread, jacobian = y - values, float(y.std()), 0.0
         size = 1.0 if self.with_bars else 1e-3 * spread
         unit = bars * (size if self.scale is None else self.scale)
-        z = np.where(np.isnan(gaps), np.inf, gaps) / unit
+        # Too far to be squared has likelihood zero.
+        z = np.where(np.abs(gaps) < 1e150, gaps, np.inf) / unit
         constant = jacobian - np.log(unit).sum()
         if self.scale is not None:
             return np.asarray(self._density(z).sum(axis=1) + constant)
@@ -134,7 +135,8 @@ def constant_nodes(prior: AbstractConstantPrior, dims: int) -> tuple[np.ndarray,
     """Nodes, and the logs of their weights times the prior's density."""
     if isinstance(prior, Normal):
         reach = 9.0 * prior.std
-        c, weights = panels(prior.mean - reach, prior.mean + reach, 0.1 if dims == 1 else 0.25, 8)
+        width = (0.1 if dims == 1 else 0.25) * prior.std
+        c, weights = panels(prior.mean - reach, prior.mean + reach, width, 8)
         z = (c - prior.mean) / prior.std
         return c, np.log(weights) - 0.5 * z * z - math.log(prior.std * math.sqrt(2.0 * math.pi))
     assert isinstance(prior, Decades)
@@ -147,7 +149,8 @@ def constant_nodes(prior: AbstractConstantPrior, dims: int) -> tuple[np.ndarray,
     return c, np.log(weights * 0.1 * np.cosh(u) * density)
 
 
-NORMAL, DECADES = Normal(1.0, 1.0), Decades(1e-2, 1e2)
+# With two constants a narrow one, so that no ridge is finer than the panels.
+NORMAL, NARROW, DECADES = Normal(1.0, 1.0), Normal(1.0, 0.4), Decades(1e-2, 1e2)
 ONE = [
     (text, noise, prior)
     for text in ("x * c", "exp(x * c)")
@@ -164,10 +167,10 @@ ONE = [
     )
 ]
 TWO = [
-    ("x * c + c", ByHand(3.0, 0.5), NORMAL),
-    ("c * exp(x * c)", ByHand(4.0, 0.8, with_bars=True, with_counts=True), NORMAL),
-    ("c * exp(x * c)", ByHand(None, 0.4), NORMAL),
-    ("x * c + c", ByHand(4.0, None, with_bars=True), NORMAL),
+    ("x * c + c", ByHand(3.0, 0.5), NARROW),
+    ("c * exp(x * c)", ByHand(4.0, 0.8, with_bars=True, with_counts=True), NARROW),
+    ("c * exp(x * c)", ByHand(None, 0.4), NARROW),
+    ("x * c + c", ByHand(4.0, None, with_bars=True), NARROW),
 ]
 
 

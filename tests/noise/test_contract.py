@@ -135,7 +135,7 @@ def log_integral(
 @functools.cache
 def _panels() -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = np.polynomial.legendre.leggauss(20)
-    edges = np.linspace(-12.0, 58.0, 1401)
+    edges = np.linspace(-12.0, 78.0, 1801)
     half = 0.5 * np.diff(edges)[:, None]
     u = 0.5 * (edges[1:] + edges[:-1])[:, None] + half * nodes
     return u.reshape(-1), (half * weights).reshape(-1)
@@ -333,6 +333,19 @@ def test_residuals_too_large_to_be_squared_are_no_better_than_large_ones(case: C
         large = np.array([[1.0, -0.5, 1e100], [1.0, -0.5, 1e140]])
         near, far = case.model.kernel.misfits(large, None, 3.0, prior)
         assert 100.0 < near <= far
+
+
+@every
+def test_residuals_many_decades_apart(case: Case) -> None:
+    """Each row is a bound on how large s need be; the peak may be decades from the first guess."""
+    residuals = np.array([1e3, -1e9, 1e15, 1e21, -1e24])
+    assert math.isfinite(float(case.model.kernel.misfits(residuals[None], None, 5.0, PRIOR)[0]))
+    expected = log_integral(case.law, residuals, np.ones(5), PRIOR)
+    found = float(case.model.log_likelihood(np, residuals, None, 5.0, PRIOR))
+    assert found == pytest.approx(expected, rel=0.0, abs=1e-9)
+    wide = np.array([[1e3, -1e36, 1e88, 1e110, -1e137]])
+    misfit = case.model.kernel.misfits(wide, None, 5.0, PRIOR)[0]
+    assert 100.0 < float(misfit) < math.inf
 
 
 # The scale given the residuals -------------------------------------------------------------------

@@ -146,10 +146,11 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
         total = 2.0 * parameters[RATE]
         for i in range(len(residuals)):
             total += counts[i] * residuals[i] * residuals[i]
-        log_s = 0.5 * math.log(total / power)
-        low, high = -np.inf, np.inf
+        log_s = 0.5 * math.log(min(total, 1e300) / power)
+        # By the prior alone it still rises here, whatever the residuals are.
+        low, high = 0.5 * math.log(2.0 * parameters[RATE] / power) - 1.0, np.inf
         value, slope, bend = log_joint(log_s, residuals, counts, parameters)
-        for _ in range(60):
+        for turn in range(80):
             if slope > 0.0:
                 low = log_s
             else:
@@ -158,7 +159,9 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
             if abs(step) < 1e-7:
                 break
             moved = log_s + step
-            if not (low < moved < high):
+            # Newton's steps are too short where residuals are many decades apart.
+            is_halved = turn > 12 and turn % 2 == 1 and high < np.inf
+            if is_halved or not (low < moved < high):
                 moved = 0.5 * (low + high)
             log_s = moved
             value, slope, bend = log_joint(log_s, residuals, counts, parameters)
