@@ -3,6 +3,10 @@
 From each start the squares are brought down first (for Gaussian noise the sum of squares, see
 `dvisr.noise.kernel`). The prior joins in only where a minimum was found: far from one it would pull
 harder than the data, whose noise is not known yet.
+
+Descents are of the constants themselves or, `in_logs`, of u = asinh(c / unit), about the logarithms
+of their sizes: constants whose product or quotient alone the data know lie along a straight line
+there.
 """
 
 from __future__ import annotations
@@ -13,13 +17,17 @@ import numpy as np
 
 from dvisr.evaluation.tree import evaluate_tree
 from dvisr.library.compiling import compiled
+from dvisr.marginal.calls import stand_alone
 
 NORMAL, DECADES = 0, 1
-MAX_MODES = 16
+PLAIN, ON_RIDGE, IN_LOGS = 0, 1, 2  # modes: of the constants, the same on a ridge, of their logs
+MAX_MODES = 32
 MAX_STARTS = 256
 MAX_CANDIDATES = 2048
 _FAR = 1e300
 _RELATIVE_PRECISION = 0.05  # how well the size of a constant is known at the least, see `precision`
+_STIFF = 0.5  # the least curvature of the prior that a step in logs reckons with
+_FURTHEST = 600.0  # asinh of a constant in units: beyond, sinh overflows
 
 
 class Law(NamedTuple):
@@ -59,7 +67,7 @@ class Fit(NamedTuple):
     heights: np.ndarray  # (MAX_MODES,): minus the log joint there, constants aside
     masses: np.ndarray  # (MAX_MODES,): the log of the integral about each
     widths: np.ndarray  # (MAX_MODES, constants, constants): precision there
-    is_ridge: np.ndarray  # (MAX_MODES,): a mode of the constants' logarithms
+    kinds: np.ndarray  # (MAX_MODES,): PLAIN, ON_RIDGE or IN_LOGS
     candidates: np.ndarray  # (MAX_CANDIDATES, constants): starts, and where they have come to
     candidate_squares: np.ndarray  # (MAX_CANDIDATES,)
     is_linear: np.ndarray  # (constants,): enters linearly while the others are fixed
@@ -90,7 +98,7 @@ def make_fit(num_constants: int, points: int) -> Fit:
         heights=np.zeros(MAX_MODES),
         masses=np.zeros(MAX_MODES),
         widths=np.zeros((MAX_MODES, k, k)),
-        is_ridge=np.zeros(MAX_MODES, dtype=np.bool_),
+        kinds=np.zeros(MAX_MODES, dtype=np.int64),
         candidates=np.zeros((MAX_CANDIDATES, k)),
         candidate_squares=np.zeros(MAX_CANDIDATES),
         is_linear=np.zeros(k, dtype=np.bool_),
@@ -102,6 +110,20 @@ def make_fit(num_constants: int, points: int) -> Fit:
         nothing=np.zeros(0),
         num_modes=np.zeros(1, dtype=np.int64),
     )
+
+
+@compiled
+def stretch(value, in_logs, law):
+    """How fast a constant moves with what descends."""
+    return np.sqrt(value * value + law.unit * law.unit) if in_logs else 1.0
+
+
+@compiled
+def moved(value, step, in_logs, law):
+    if not in_logs:
+        return value + step
+    place = np.arcsinh(value / law.unit) + step
+    return law.unit * np.sinh(min(max(place, -_FURTHEST), _FURTHEST))
 
 
 @compiled
@@ -125,6 +147,7 @@ def _curvature_at_zero(law):
 
 @compiled
 def log_prior_slope(value, in_logs, law):
+    """By the constant itself, in logs too."""
     jacobian = value / (value * value + law.unit * law.unit) if in_logs else 0.0
     if law.prior == NORMAL:
         return jacobian + (law.first - value) / (law.second * law.second)
@@ -138,28 +161,39 @@ def log_prior_slope(value, in_logs, law):
 
 
 @compiled
-def majorising(value, in_logs, law):
-    """The curvature of a parabola above minus the log prior that touches it at `value` and at its
-    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.) Of a
-    constant's logarithm it is a curvature that leaves steps of about its own size."""
+def _curvature_in_logs(value, law):
+    """Of minus the log prior of a constant's logarithm, for a Normal prior; what the other leaves
+    between its ends is next to none."""
     if law.prior == NORMAL:
-        own = 1.0 / (law.second * law.second)
-    elif abs(value) < 1e-3 * law.first:
-        own = _curvature_at_zero(law)
-    else:
-        own = -log_prior_slope(value, value != value, law) / value
-    return own + 1.0 / (value * value + law.unit * law.unit) if in_logs else own
+        own = 2.0 * value * value + law.unit * law.unit - law.first * value
+        return own / (law.second * law.second)
+    return 0.0
 
 
 @compiled
-def precision(value, law):
+def _reckoned(value, in_logs, law):
+    """The curvature of the prior that a step reckons with. Of a constant it is that of a parabola
+    above minus the log prior that touches it at `value` and at its mirror image: descents with it
+    never overshoot. (Both priors are mixtures of Normals.)"""
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _STIFF)
+    if law.prior == NORMAL:
+        return 1.0 / (law.second * law.second)
+    if abs(value) < 1e-3 * law.first:
+        return _curvature_at_zero(law)
+    return -log_prior_slope(value, in_logs, law) / value
+
+
+@compiled
+def precision(value, in_logs, law):
     """What the prior adds to the precision at a mode. Between its ends the heavy-tailed one has a
     negative curvature, which says nothing of how wide a posterior is; a ridge that it leaves open
     is bounded by the size of the constant itself."""
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _RELATIVE_PRECISION)
     if law.prior == NORMAL:
         return 1.0 / (law.second * law.second)
-    size = value * value + law.first * law.first
-    return _RELATIVE_PRECISION / size
+    return _RELATIVE_PRECISION / (value * value + law.first * law.first)
 
 
 @compiled
@@ -187,6 +221,7 @@ def _residuals(apply, shape, constants, with_slopes, law, work, fit):
 def misfit_at(apply, shape, constants, with_prior, law, work, fit):
     """The misfit (with the prior) or the squares (without), infinite where the tree is
     undefined."""
+    stand_alone()
     if not _residuals(apply, shape, constants, shape.num_nodes < 0, law, work, fit):
         return np.inf
     if with_prior:
@@ -206,6 +241,7 @@ def height_of(misfit, constants, k, in_logs, law):
 @compiled
 def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit):
     """As `misfit_at`, with the Gram matrix of the slopes and the gradient."""
+    stand_alone()
     if not _residuals(apply, shape, constants, shape.num_nodes > 0, law, work, fit):
         return np.inf
     weights = fit.row_weights
@@ -267,12 +303,13 @@ def _step(k, damping, with_prior, in_logs, constants, law, fit):
     """Solve for a step; returns the decrease that it promises, or -1."""
     weight = 1.0 if with_prior else 2.0
     for i in range(k):
+        own = stretch(constants[i], in_logs, law)
         for j in range(k):
-            fit.matrix[i, j] = weight * fit.gram[i, j]
-        slope = weight * fit.along[i]
+            fit.matrix[i, j] = weight * fit.gram[i, j] * own * stretch(constants[j], in_logs, law)
+        slope = weight * fit.along[i] * own
         if with_prior:
-            fit.matrix[i, i] += majorising(constants[i], in_logs, law)
-            slope += log_prior_slope(constants[i], in_logs, law)
+            fit.matrix[i, i] += _reckoned(constants[i], in_logs, law)
+            slope += log_prior_slope(constants[i], in_logs, law) * own
         fit.trial[i] = slope
         fit.step[i] = slope
         fit.matrix[i, i] += damping * fit.matrix[i, i] + 1e-300
@@ -291,6 +328,7 @@ def descend(
 ):
     """Go down from `constants`, in place. Without the prior it is the squares that go down, and the
     tolerance is relative. Gives up on a way that does not lead below `hopeless`."""
+    stand_alone()
     k, never = shape.num_constants, shape.num_nodes < 0
     value = linearise(apply, shape, constants, with_prior, never, law, work, fit)
     if not value < np.inf:
@@ -306,7 +344,7 @@ def descend(
                 break
             continue
         for j in range(k):
-            fit.trial[j] = constants[j] + fit.step[j]
+            fit.trial[j] = moved(constants[j], fit.step[j], in_logs, law)
         new = misfit_at(apply, shape, fit.trial, with_prior, law, work, fit)
         lower = height_of(new, fit.trial, k if with_prior else 0, in_logs, law)
         if lower < height:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dvisr.evaluation.tree import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
 from dvisr.library.compiling import compiled
+from dvisr.marginal.calls import stand_alone
 from dvisr.marginal.optimising import (
     MAX_CANDIDATES,
     NORMAL,
@@ -34,6 +35,12 @@ def random(state):
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@compiled
+def from_normal(law, state):
+    """A value of about the Normal prior: the sum of three is near enough."""
+    return law.first + 2.0 * law.second * (random(state) + random(state) + random(state) - 1.5)
 
 
 @compiled
@@ -79,6 +86,7 @@ def _is_affine(shape, language, work, is_free, state):
 def study(apply, shape, language, law, work, fit):
     """Which constants enter linearly, which are angles, and how far a frequency reaches. The
     linear ones are found one by one, the last first, so that the set can't be enlarged."""
+    stand_alone()
     k = shape.num_constants
     state = np.zeros(shape.num_nodes, dtype=np.int64)
     for j in range(k):
@@ -137,6 +145,8 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
                 sign = 1.0 if random(state) < 0.5 else -1.0
             return sign * cell * (place % cells + random(state))
         return np.pi * (2.0 * random(state) - 1.0)
+    if law.prior == NORMAL and random(state) < 0.3:
+        return from_normal(law, state)
     if random(state) < 0.25:
         position = int(random(state) * shape.num_nodes)
         point = int(random(state) * len(law.y))
@@ -153,6 +163,7 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
 @compiled
 def project(apply, shape, law, work, fit, constants):
     """Solve for the constants that enter linearly, in place; the squares there."""
+    stand_alone()
     k, never = shape.num_constants, shape.num_nodes < 0
     squares = linearise(apply, shape, constants, never, never, law, work, fit)
     if not squares < np.inf:
@@ -202,12 +213,12 @@ def propose(apply, num_starts, shape, language, law, work, fit, units, state):
     if num_linear == k:
         wanted = 1
     elif num_frequencies == 1:
-        most = min(8 * num_starts, MAX_CANDIDATES // 8)
+        most = min(8 * num_starts, MAX_CANDIDATES // 2)
         wanted = 2 * _num_cells(frequency, most, law, fit) * min(num_angles, 3)
     else:
         wanted = (16 if num_frequencies > 0 else 4) * num_starts
     wanted = min(wanted, MAX_CANDIDATES)
-    most = max(_FEWEST_CELLS, min(8 * num_starts, MAX_CANDIDATES // 8))
+    most = max(_FEWEST_CELLS, min(8 * num_starts, MAX_CANDIDATES // 2))
     count, tried = 0 * k, 0
     while count < wanted and tried < 3 * wanted:
         for j in range(k):
