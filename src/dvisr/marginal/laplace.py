@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from dvisr.evaluation.tree import prepare
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, compiled_inside
 from dvisr.marginal.calls import stand_alone
 from dvisr.marginal.linear import log_marginal_if_linear
 from dvisr.marginal.optimising import (
@@ -36,7 +36,7 @@ from dvisr.marginal.optimising import (
     log_prior,
     misfit_at,
     moved,
-    precision,
+    precision_of,
     solve,
     stretch,
 )
@@ -55,7 +55,7 @@ _GAP = 0.5  # ... standard deviations apart
 _SAME = 1e-3  # nats: ridges that fit equally well are one
 
 
-@compiled
+@compiled_inside
 def _log_height_about(apply, mode, shape, by_curvature, law, work, fit):
     """The log of the integral about a mode and the precision there, into the mode's row; -inf where
     the precision is not positive definite."""
@@ -69,7 +69,7 @@ def _log_height_about(apply, mode, shape, by_curvature, law, work, fit):
         own = stretch(at[i], in_logs, law)
         for j in range(k):
             width[i, j] = fit.gram[i, j] * own * stretch(at[j], in_logs, law)
-        width[i, i] += precision(at[i], in_logs, law)
+        width[i, i] += precision_of(at[i], in_logs, law)
     is_definite = cholesky(width, k, fit.factor)
     if not is_definite:
         for i in range(k):
@@ -95,7 +95,7 @@ def _log_height_about(apply, mode, shape, by_curvature, law, work, fit):
     return value
 
 
-@compiled
+@compiled_inside
 def _along_ridge(apply, mode, shape, law, work, fit):
     """What to add to the log of the integral about a mode, which has just been done, where the
     posterior along its widest direction is no Gaussian."""
@@ -141,7 +141,7 @@ def _along_ridge(apply, mode, shape, law, work, fit):
     return np.log(total * _GAP) - 0.5 * np.log(2.0 * np.pi)
 
 
-@compiled
+@compiled_inside
 def _about(apply, mode, shape, law, work, fit):
     """By the curvature of the likelihood; where that is not positive, by the weights of rows."""
     k = shape.num_constants
@@ -153,7 +153,7 @@ def _about(apply, mode, shape, law, work, fit):
     return value
 
 
-@compiled
+@compiled_inside
 def _apart(k, constants, mode, law, fit):
     """The squared distance from a mode, in standard deviations."""
     in_logs = fit.kinds[mode] == IN_LOGS
@@ -170,7 +170,7 @@ def _apart(k, constants, mode, law, fit):
     return total
 
 
-@compiled
+@compiled_inside
 def _is_new(count, k, constants, height, tolerance, law, fit):
     """Whether to go on from here: it is no mode already kept, or lies below one that was kept on
     its way down, whose width then says little."""
@@ -182,19 +182,19 @@ def _is_new(count, k, constants, height, tolerance, law, fit):
     return True
 
 
-@compiled
+@compiled_inside
 def _copy(k, source, goal):
     for j in range(k):
         goal[j] = source[j]
 
 
-@compiled
+@compiled_inside
 def _height_at(apply, shape, constants, law, work, fit):
     misfit = misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit)
     return height_of(misfit, constants, shape.num_constants, shape.num_nodes < 0, law)
 
 
-@compiled
+@compiled_inside
 def _keep(apply, count, constants, kind, shape, law, work, fit):
     """Keep a mode if it is none of those already kept; how many there are then."""
     stand_alone()
@@ -226,7 +226,7 @@ def _keep(apply, count, constants, kind, shape, law, work, fit):
     return max(count, place + 1)
 
 
-@compiled
+@compiled_inside
 def _best_mode(count, fit):
     """Where the posterior is highest; on a ridge, where most of it lies."""
     best = 0
@@ -242,7 +242,7 @@ def _best_mode(count, fit):
     return best
 
 
-@compiled
+@compiled_inside
 def _mirrored(apply, count, shape, law, work, fit):
     """Modes with some signs reversed, where that changes nothing: they are found for certain."""
     stand_alone()
@@ -260,7 +260,7 @@ def _mirrored(apply, count, shape, law, work, fit):
     return count
 
 
-@compiled
+@compiled_inside
 def _turned(apply, count, tolerance, shape, law, work, fit):
     """Modes with a constant a turn further, where that changes nothing: it is a phase. The prior is
     another there, so that the mode is moved a little."""
@@ -286,32 +286,47 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
     return count
 
 
-@compiled
+@compiled_inside
+def _put_in_order(k, count, wanted, fit):
+    """The best candidates first, as many as are wanted."""
+    for place in range(wanted):
+        best = place
+        for other in range(place + 1, count):
+            if fit.candidate_squares[other] < fit.candidate_squares[best]:
+                best = other
+        if best == place:
+            continue
+        squares = fit.candidate_squares[place]
+        fit.candidate_squares[place] = fit.candidate_squares[best]
+        fit.candidate_squares[best] = squares
+        for j in range(k):
+            value = fit.candidates[place, j]
+            fit.candidates[place, j] = fit.candidates[best, j]
+            fit.candidates[best, j] = value
+
+
+@compiled_inside
 def _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state):
     """Of many candidates the most promising get a few iterations each; how many of those there are,
     in order, at the beginning of `fit.candidates`. Most starts lead nowhere, and that shows
     early."""
+    stand_alone()
     k = shape.num_constants
     # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
     never = k < 0
     count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
-    order = np.argsort(fit.candidate_squares[:count])
-    chosen = fit.candidates[:count][order[: min(count, num_starts, MAX_STARTS)]].copy()
-    for number in range(len(chosen)):
-        _copy(k, chosen[number], fit.here)
-        squares = descend(
-            apply, shape, fit.here, never, never, _RACE, tolerance, np.inf, law, work, fit
-        )
-        _copy(k, fit.here, chosen[number])
-        fit.candidate_squares[number] = squares
-    order = np.argsort(fit.candidate_squares[: len(chosen)])
-    for number in range(len(chosen)):
-        _copy(k, chosen[order[number]], fit.candidates[number])
-    fit.candidate_squares[: len(chosen)] = fit.candidate_squares[: len(chosen)][order]
-    return len(chosen)
+    chosen = min(count, num_starts, MAX_STARTS)
+    _put_in_order(k, count, chosen, fit)
+    for number in range(chosen):
+        fit.candidate_squares[number] = descend(
+            apply, shape, fit.candidates[number], never, never, _RACE, tolerance, np.inf, law, work,
+            fit,
+        )  # fmt: skip
+    _put_in_order(k, chosen, chosen, fit)
+    return chosen
 
 
-@compiled
+@compiled_inside
 def _is_on_ridge(k, fit):
     """Whether the squares leave a combination of constants open: after a Cholesky factorisation of
     the Gram matrix next to nothing is left of a diagonal entry."""
@@ -327,7 +342,7 @@ def _is_on_ridge(k, fit):
     return False
 
 
-@compiled
+@compiled_inside
 def _has_no_hope(apply, shape, constants, bar, law, work, fit):
     """Whether even a much better fit than this one would not come up to `bar`."""
     if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
@@ -338,7 +353,7 @@ def _has_no_hope(apply, shape, constants, bar, law, work, fit):
     return law.perfect - hoped < bar
 
 
-@compiled
+@compiled_inside
 def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state):
     """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
     come from there have a long way, and other modes may be higher."""
@@ -354,7 +369,7 @@ def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, 
     return found
 
 
-@compiled
+@compiled_inside
 def _signs(k, constants):
     signs = 0
     for j in range(k):
@@ -362,12 +377,13 @@ def _signs(k, constants):
     return signs
 
 
-@compiled
+@compiled_inside
 def find_modes(
     apply, tokens, shape, language, num_starts, tolerance, bar, law, work, fit, units, state
 ):
     """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
     start is far below `bar`, a log marginal likelihood, it is left where it is."""
+    stand_alone()
     k = shape.num_constants
     always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
@@ -376,7 +392,7 @@ def find_modes(
     finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
     found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
     ridge_misfit, ridge_signs = np.inf, -1
-    highest_prior = k * log_prior(law.first, never, law)
+    highest_prior = k * log_prior(law.first, law)
     for place in range(finalists):
         _copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
@@ -432,7 +448,7 @@ def find_modes(
     return _turned(apply, found, tolerance, shape, law, work, fit)
 
 
-@compiled
+@compiled_inside
 def _log_mass(count, kind, lowest, fit):
     """Of all modes of a kind together."""
     top, total = -np.inf, 0.0
@@ -447,7 +463,7 @@ def _log_mass(count, kind, lowest, fit):
     return top + np.log(total)
 
 
-@compiled
+@compiled_inside
 def _sum_of_modes(count, fit):
     lowest = np.inf
     for mode in range(count):
@@ -462,7 +478,7 @@ def _sum_of_modes(count, fit):
     return high + np.log1p(np.exp(low - high)) if low > -np.inf else high
 
 
-@compiled
+@compiled_inside
 def fit_one(
     apply, tokens, language, leaves, num_starts, tolerance, bar, law, work, fit, units, state, best
 ):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dvisr.evaluation.tree import evaluate_tree
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, compiled_inside
 from dvisr.marginal.calls import stand_alone
 
 NORMAL, DECADES = 0, 1
@@ -113,29 +113,13 @@ def make_fit(num_constants: int, points: int) -> Fit:
 
 
 @compiled
-def stretch(value, in_logs, law):
-    """How fast a constant moves with what descends."""
-    return np.sqrt(value * value + law.unit * law.unit) if in_logs else 1.0
-
-
-@compiled
-def moved(value, step, in_logs, law):
-    if not in_logs:
-        return value + step
-    place = np.arcsinh(value / law.unit) + step
-    return law.unit * np.sinh(min(max(place, -_FURTHEST), _FURTHEST))
-
-
-@compiled
-def log_prior(value, in_logs, law):
-    """Of a constant, or of its logarithm (of asinh(c / unit), that is)."""
-    jacobian = 0.5 * np.log(value * value + law.unit * law.unit) if in_logs else 0.0
+def log_prior(value, law):
     if law.prior == NORMAL:
         z = (value - law.first) / law.second
-        return jacobian - 0.5 * z * z - np.log(law.second) - 0.9189385332046727
+        return -0.5 * z * z - np.log(law.second) - 0.9189385332046727
     size = max(abs(value), 1e-4 * law.first)
     angle = np.arctan2(law.second - law.first, law.first * law.second / size + size)
-    return jacobian + np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
+    return np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
 
 
 @compiled
@@ -146,57 +130,92 @@ def _curvature_at_zero(law):
 
 
 @compiled
-def log_prior_slope(value, in_logs, law):
-    """By the constant itself, in logs too."""
-    jacobian = value / (value * value + law.unit * law.unit) if in_logs else 0.0
+def log_prior_slope(value, law):
     if law.prior == NORMAL:
-        return jacobian + (law.first - value) / (law.second * law.second)
+        return (law.first - value) / (law.second * law.second)
     low, high = law.first, law.second
     if abs(value) < 1e-3 * low:
-        return jacobian - value * _curvature_at_zero(law)
+        return -value * _curvature_at_zero(law)
     size = abs(value)
     angle = np.arctan2(high - low, low * high / size + size)
     slope = (low / (low * low + size * size) - high / (high * high + size * size)) / angle
-    return jacobian + (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
+    return (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
 
 
 @compiled
-def _curvature_in_logs(value, law):
-    """Of minus the log prior of a constant's logarithm, for a Normal prior; what the other leaves
-    between its ends is next to none."""
-    if law.prior == NORMAL:
-        own = 2.0 * value * value + law.unit * law.unit - law.first * value
-        return own / (law.second * law.second)
-    return 0.0
-
-
-@compiled
-def _reckoned(value, in_logs, law):
-    """The curvature of the prior that a step reckons with. Of a constant it is that of a parabola
-    above minus the log prior that touches it at `value` and at its mirror image: descents with it
-    never overshoot. (Both priors are mixtures of Normals.)"""
-    if in_logs:
-        return max(_curvature_in_logs(value, law), _STIFF)
+def majorising(value, law):
+    """The curvature of a parabola above minus the log prior that touches it at `value` and at its
+    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.)"""
     if law.prior == NORMAL:
         return 1.0 / (law.second * law.second)
     if abs(value) < 1e-3 * law.first:
         return _curvature_at_zero(law)
-    return -log_prior_slope(value, in_logs, law) / value
+    return -log_prior_slope(value, law) / value
 
 
 @compiled
-def precision(value, in_logs, law):
+def precision(value, law):
     """What the prior adds to the precision at a mode. Between its ends the heavy-tailed one has a
     negative curvature, which says nothing of how wide a posterior is; a ridge that it leaves open
     is bounded by the size of the constant itself."""
-    if in_logs:
-        return max(_curvature_in_logs(value, law), _RELATIVE_PRECISION)
     if law.prior == NORMAL:
         return 1.0 / (law.second * law.second)
     return _RELATIVE_PRECISION / (value * value + law.first * law.first)
 
 
-@compiled
+# The same of what descends: of the constants or, in logs, of u = asinh(c / unit).
+
+
+@compiled_inside
+def stretch(value, in_logs, law):
+    """How fast a constant moves with what descends."""
+    return np.sqrt(value * value + law.unit * law.unit) if in_logs else 1.0
+
+
+@compiled_inside
+def moved(value, step, in_logs, law):
+    """The constant after a step of what descends."""
+    if not in_logs:
+        return value + step
+    place = np.arcsinh(value / law.unit) + step
+    return law.unit * np.sinh(min(max(place, -_FURTHEST), _FURTHEST))
+
+
+@compiled_inside
+def _slope(value, in_logs, law):
+    """Of the log prior."""
+    if not in_logs:
+        return log_prior_slope(value, law)
+    own = stretch(value, in_logs, law)
+    return value / own + own * log_prior_slope(value, law)
+
+
+@compiled_inside
+def _curvature_in_logs(value, law):
+    """Of minus the log prior of u, for a Normal one; what the other leaves between its ends is next
+    to none."""
+    if law.prior != NORMAL:
+        return 0.0
+    own = 2.0 * value * value + law.unit * law.unit - law.first * value
+    return own / (law.second * law.second)
+
+
+@compiled_inside
+def _reckoned(value, in_logs, law):
+    """The curvature of the prior that a step reckons with."""
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _STIFF)
+    return majorising(value, law)
+
+
+@compiled_inside
+def precision_of(value, in_logs, law):
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _RELATIVE_PRECISION)
+    return precision(value, law)
+
+
+@compiled_inside
 def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     """Residuals into `work.by_first` and what slopes are multiplied by into `fit.row_factor`;
     whether the tree is defined."""
@@ -217,11 +236,10 @@ def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     return total < _FAR
 
 
-@compiled
+@compiled_inside
 def misfit_at(apply, shape, constants, with_prior, law, work, fit):
     """The misfit (with the prior) or the squares (without), infinite where the tree is
     undefined."""
-    stand_alone()
     if not _residuals(apply, shape, constants, shape.num_nodes < 0, law, work, fit):
         return np.inf
     if with_prior:
@@ -229,19 +247,20 @@ def misfit_at(apply, shape, constants, with_prior, law, work, fit):
     return law.squares(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
 
 
-@compiled
+@compiled_inside
 def height_of(misfit, constants, k, in_logs, law):
     """Minus the log joint, constants of the likelihood aside."""
     value = misfit
     for j in range(k):
-        value -= log_prior(constants[j], in_logs, law)
+        value -= log_prior(constants[j], law)
+        if in_logs:
+            value -= np.log(stretch(constants[j], in_logs, law))
     return value
 
 
-@compiled
+@compiled_inside
 def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit):
     """As `misfit_at`, with the Gram matrix of the slopes and the gradient."""
-    stand_alone()
     if not _residuals(apply, shape, constants, shape.num_nodes > 0, law, work, fit):
         return np.inf
     weights = fit.row_weights
@@ -269,7 +288,7 @@ def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit)
     return value
 
 
-@compiled
+@compiled_inside
 def cholesky(matrix, k, factor):
     """The lower factor; False where the matrix is not positive definite."""
     for i in range(k):
@@ -286,7 +305,7 @@ def cholesky(matrix, k, factor):
     return True
 
 
-@compiled
+@compiled_inside
 def solve(factor, k, x):
     for i in range(k):
         for j in range(i):
@@ -298,7 +317,7 @@ def solve(factor, k, x):
         x[i] /= factor[i, i]
 
 
-@compiled
+@compiled_inside
 def _step(k, damping, with_prior, in_logs, constants, law, fit):
     """Solve for a step; returns the decrease that it promises, or -1."""
     weight = 1.0 if with_prior else 2.0
@@ -309,7 +328,7 @@ def _step(k, damping, with_prior, in_logs, constants, law, fit):
         slope = weight * fit.along[i] * own
         if with_prior:
             fit.matrix[i, i] += _reckoned(constants[i], in_logs, law)
-            slope += log_prior_slope(constants[i], in_logs, law) * own
+            slope += _slope(constants[i], in_logs, law)
         fit.trial[i] = slope
         fit.step[i] = slope
         fit.matrix[i, i] += damping * fit.matrix[i, i] + 1e-300
@@ -322,7 +341,7 @@ def _step(k, damping, with_prior, in_logs, constants, law, fit):
     return promised
 
 
-@compiled
+@compiled_inside
 def descend(
     apply, shape, constants, with_prior, in_logs, iterations, tolerance, hopeless, law, work, fit
 ):
