@@ -17,6 +17,7 @@ from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
 from dvisr.marginal import Engine, weigh
 from dvisr.problem import make_problem
+from dvisr.settings import FitSettings, WeighingSettings
 from dvisr.types import Dataset
 
 X = np.linspace(0.1, 4.0, 20)[:, None]
@@ -79,8 +80,8 @@ def test_a_bent_ridge_is_weighed() -> None:
     assert first_look(engine, tree) == pytest.approx(truth, abs=2.0)
 
 
-@pytest.mark.parametrize("frequency", [1.0, 4.0, 7.5, 12.0])
-@pytest.mark.parametrize("size", [0.1, 0.7])
+@pytest.mark.parametrize("frequency", [1.3, 4.0, 7.5, 12.0])
+@pytest.mark.parametrize("size", [0.1, 0.4])
 def test_a_frequency_is_found(frequency: float, size: float) -> None:
     rng = np.random.default_rng(int(10 * frequency))
     x = np.linspace(0.0, 4.0, 20)
@@ -103,22 +104,10 @@ def test_a_frequency_is_found(frequency: float, size: float) -> None:
 
 
 def test_what_is_not_sure_is_not_called_exact() -> None:
-    """The sine of a huge number has a mode beside every other: no search finds them all."""
-    rng = np.random.default_rng(0)
-    x = np.linspace(0.1, 4.0, 12)
-    y = np.sin(np.exp(6.0) * x) + 0.01 * rng.normal(size=12)
-    problem = make_problem(
-        Dataset.create(x[:, None], y),
-        operators=("*", "sin", "exp"),
-        constants=True,
-        max_tokens=5,
-        max_constants=1,
-        constraints="none",
-        tree_prior="uniform",
-        constant_prior="normal:0,10",
-        noise=0.01,
-    )
-    outcome = SearchFitter().fit(problem, Budget(), seed=0)
+    space = make_space(114, FEW_TREES)
+    weighing = WeighingSettings(exact_error=1e-9)
+    fitter = SearchFitter(FitSettings(weighing=weighing))
+    outcome = fitter.fit(space.problem, Budget(), seed=0)
     assert not outcome.posterior.is_exact
     assert any(check.name == "unsure" and check.grade for check in outcome.verdict.checks)
 
@@ -129,7 +118,8 @@ def judged(rows: list[Measured]) -> None:
     table = shown(rows)
     assert len(sure) >= 0.7 * len(rows), table
     assert sum(row.holds for row in sure) >= 0.95 * len(sure), table
-    assert sum(row.worst_look < 1.0 for row in rows) >= 0.85 * len(rows), table
+    assert sum(row.worst_look < 1.0 for row in rows) >= 0.8 * len(rows), table
+    assert all(row.worst_look < 3.0 for row in sure), table
     assert all(abs(row.off) < 4.0 * row.stderr + 0.01 for row in sure), table
 
 

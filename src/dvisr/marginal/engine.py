@@ -16,6 +16,7 @@ from dvisr.evaluation.tree import Language, make_language, make_work, own_operat
 from dvisr.library import Library
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
+from dvisr.marginal.mixtures import near_zero
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 from dvisr.problem import Problem
 
@@ -157,9 +158,9 @@ class Engine:
 def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
     """The likelihood and the prior as compiled code takes them."""
     if isinstance(prior, Normal):
-        kind, first, second, unit = NORMAL, prior.mean, prior.std, 1e-3 * prior.std
+        kind, first, second = NORMAL, prior.mean, prior.std
     elif isinstance(prior, Decades):
-        kind, first, second, unit = DECADES, prior.low, prior.high, prior.low
+        kind, first, second = DECADES, prior.low, prior.high
     else:
         raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
     points = len(likelihood.y)
@@ -186,7 +187,7 @@ def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
         prior=kind,
         first=float(first),
         second=float(second),
-        unit=float(unit),
+        unit=near_zero(prior),
     )
 
 

@@ -163,7 +163,6 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
 @compiled_inside
 def project(apply, shape, law, work, fit, constants):
     """Solve for the constants that enter linearly, in place; the squares there."""
-    stand_alone()
     k, never = shape.num_constants, shape.num_nodes < 0
     squares = linearise(apply, shape, constants, never, never, law, work, fit)
     if not squares < np.inf:
