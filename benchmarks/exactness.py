@@ -66,9 +66,7 @@ def make_space(seed: int, most_trees: int = MOST_TREES) -> Space:
             return space
 
 
-def _drawn_space(
-    seed: int, rng: np.random.Generator, size: int, most_trees: int
-) -> Space | None:
+def _drawn_space(seed: int, rng: np.random.Generator, size: int, most_trees: int) -> Space | None:
     binary = list(rng.choice(BINARY, rng.integers(1, 3), replace=False))
     unary = list(rng.choice(UNARY, rng.integers(0, 3), replace=False))
     rows = int(rng.integers(8, 26))

@@ -40,9 +40,7 @@ def first_look(engine: Engine, tree: Expression) -> float:
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("prior", PRIORS, ids=["wide", "aside", "decades"])
 @pytest.mark.parametrize("text", ["x0 / c * c", "x0 * c * c"])
-def test_first_looks_at_ridges(
-    text: str, prior: AbstractConstantPrior, noise: float | str
-) -> None:
+def test_first_looks_at_ridges(text: str, prior: AbstractConstantPrior, noise: float | str) -> None:
     """Of two constants the data know the quotient or the product alone."""
     engine, tree = engine_of(LINE, noise, prior), parse(text, LIBRARY)
     weighed = weigh(engine, np.array(tree.tokens), np.random.default_rng(0))

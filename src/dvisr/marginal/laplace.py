@@ -8,8 +8,8 @@ linear in its constants, as far as the prior is flat there.
 Where constants do the same work (x / c * c) the posterior has a ridge, along which the prior alone
 decides, and its highest point may be at the edge of the domain, where it is narrow. So on a ridge
 the mode of the constants' logarithms is looked for too, and the integral about it is done in them.
-Along the ridge it is a sum over nodes on a straight line. A ridge that is bent leaves such a line, so
-that of the two, which are estimates of one integral, the larger counts.
+Along the ridge it is a sum over nodes on a straight line. A ridge that is bent leaves such a line:
+of the two, which are estimates of one integral, the larger counts.
 """
 
 from __future__ import annotations
@@ -336,10 +336,10 @@ def _is_on_ridge(k, fit):
         fit.matrix[i, i] += 1e-12 * fit.gram[i, i] + 1e-300
     if not cholesky(fit.matrix, k, fit.factor):
         return True
+    left = 1.0
     for i in range(k):
-        if fit.factor[i, i] * fit.factor[i, i] < _RIDGE * fit.matrix[i, i]:
-            return True
-    return False
+        left = min(left, fit.factor[i, i] * fit.factor[i, i] / fit.matrix[i, i])
+    return left < _RIDGE
 
 
 @compiled_inside
@@ -358,7 +358,7 @@ def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, 
     """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
     come from there have a long way, and other modes may be higher."""
     k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
-    for number in range(max(_FROM_PRIOR, num_starts // 4)):
+    for _ in range(max(_FROM_PRIOR, num_starts // 4)):
         for j in range(k):
             fit.here[j] = from_normal(law, state)
         height = descend(
@@ -441,9 +441,7 @@ def find_modes(
                 kind = IN_LOGS + 0 * k
                 found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
     if law.prior == NORMAL and strain > _BELOW and not shape.is_affine:
-        found = _over_the_prior(
-            apply, found, num_starts, tolerance, shape, law, work, fit, state
-        )
+        found = _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state)
     found = _mirrored(apply, found, shape, law, work, fit)
     return _turned(apply, found, tolerance, shape, law, work, fit)
 
