@@ -110,7 +110,18 @@ class WeighingSettings:
     adaptations, most_adapted : int
         Steps of EM on the proposal after a round, and the draws that they look at.
     above, above_if_enumerated : float
-        The share of the posterior from which a form is weighed to `error`.
+        The share of the posterior from which a form is weighed to `error`. Where all trees are
+        listed, forms below the second are weighed too if looks turn out to have been too low.
+    sure_starts : int
+        As `num_starts`, where all trees are listed.
+    error_share : float
+        Where all trees are listed: the error of a form times its share that is aimed at, so that
+        unlikely forms take few draws.
+    most_left : float
+        Where all trees are listed: the share of the posterior that all forms together may have
+        that were not weighed.
+    exact_error : float
+        The error of the log evidence up to which an answer may be called exact.
     covered, most_forms : float, int
         The share of the posterior, and the most forms, that functions and draws are made of.
     most_trees, most_tree_constants : int
@@ -120,7 +131,7 @@ class WeighingSettings:
     most_rewritings : int
         Trees of one likely form that are added, visited or not.
     laplace_error : float
-        What is reckoned for a form that was not weighed.
+        What is reckoned for a form that was not weighed: a share of it.
     sure_change : float
         Nats by which a first look may change with three times the starts and still count as sure.
     compared_starts : tuple of int
@@ -139,6 +150,10 @@ class WeighingSettings:
     most_adapted: int = 32_000
     above: float = 0.01
     above_if_enumerated: float = 1e-5
+    sure_starts: int = 144
+    error_share: float = 0.003
+    most_left: float = 1e-4
+    exact_error: float = 0.05
     covered: float = 0.995
     most_forms: int = 100
     most_trees: int = 1_000

@@ -7,17 +7,22 @@ import time
 
 import numpy as np
 
+from dvisr.constants import Normal
 from dvisr.diagnostics import log_total
 from dvisr.expression import Expression
 from dvisr.fitting.merging import matched, merged, probe_rows
 from dvisr.fitting.search import Search
-from dvisr.marginal import Weighed, noise_draws, weigh
+from dvisr.marginal import Weighed, noise_draws, nonlinear_constants, weigh
 from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
 from dvisr.search.visited import VisitedTrees
 
 _COMPLETED_ABOVE = 0.005  # of the posterior: forms whose other trees are added
 _SIMILAR = 0.4  # of the likeliest: forms of which the most readable is shown
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
+_ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
+_MOST_SURPRISE = 8.0  # nats
+_NOTHING = 1e-12  # of the posterior
+_DOUBTED = 1e-3  # of the posterior: what an integral that is in doubt may not come up to
 
 
 class FormWeigher:
@@ -34,6 +39,9 @@ class FormWeigher:
         self.settings = search.settings.weighing
         self.weighed: dict[int, Weighed] = {}
         self._is_precise: set[int] = set()
+        self._asked: dict[int, float] = {}  # the errors that these were weighed to
+        self._is_closed: dict[int, bool] = {}
+        self._surprise = 0.0  # nats by which a first look was too low, at the most
         self._representatives: dict[int, np.ndarray] = {}
 
     @property
@@ -55,17 +63,62 @@ class FormWeigher:
 
     def weigh_likely(self, deadline: float | None) -> None:
         """Weigh to a known error every form above a share; weighing moves what is above it."""
-        own, is_enumerated = self.settings, self.search.is_enumerated
-        threshold = own.above_if_enumerated if is_enumerated else own.above
         while True:
             shares = self.shares()
-            due = [f for f in np.flatnonzero(shares > threshold) if f not in self._is_precise]
+            due = self._due(shares)
             if not due:
                 return
-            for form in sorted(due, key=lambda f: -shares[f]):
+            for form in due:
                 if deadline is not None and time.perf_counter() > deadline:
                     return
-                self._weigh(int(form), is_rough=False)
+                self._weigh(form, self._wanted(float(shares[form])), is_rough=False)
+
+    def _wanted(self, share: float) -> float:
+        """The error that a form of that share is weighed to."""
+        own = self.settings
+        if not self.search.is_enumerated:
+            return own.error
+        return min(max(own.error, own.error_share / max(share, 1e-9)), _ROUGHEST)
+
+    def _is_done(self, form: int, share: float) -> bool:
+        """Whether it was weighed, and to the error that its share asks for by now."""
+        if form not in self._is_precise:
+            return False
+        wanted = self._wanted(share)
+        return 0.5 * self._asked[form] <= wanted or self.weighed[form].error <= wanted
+
+    def _due(self, shares: np.ndarray) -> list[int]:
+        """Forms yet to be weighed, the likeliest first. Where all trees are listed these are all
+        above a share, the lower the more a first look was found to be too low; and so many more
+        that next to nothing is left."""
+        own = self.settings
+        if not self.search.is_enumerated:
+            likely = np.flatnonzero(shares > own.above)
+            due = [int(form) for form in likely if form not in self._is_precise]
+            return sorted(due, key=lambda form: -shares[form])
+        threshold = own.above_if_enumerated * math.exp(-self._surprise)
+        order = np.argsort(-shares, kind="stable")
+        left = np.append(np.cumsum(shares[order][::-1])[::-1][1:], 0.0)
+        return [
+            int(form)
+            for form, after in zip(order, left, strict=True)
+            if (shares[form] > threshold or shares[form] + after > own.most_left)
+            and not self._is_done(int(form), float(shares[form]))
+            and not (shares[form] < _COMPLETED_ABOVE and self.is_closed(int(form)))
+        ]
+
+    def is_closed(self, form: int) -> bool:
+        """Whether the first look at a form is no approximation."""
+        if form not in self._is_closed:
+            problem = self.search.problem
+            tree = self.expression(self.visited.form_tree[form])
+            law = self.search.engine.law
+            self._is_closed[form] = tree.num_constants == 0 or (
+                isinstance(problem.constant_prior, Normal)
+                and law.is_linear
+                and not nonlinear_constants(tree)
+            )
+        return self._is_closed[form]
 
     def weigh_rest(self, deadline: float | None) -> None:
         """Weigh roughly whatever else functions and draws are made of; one form at least."""
@@ -76,21 +129,25 @@ class FormWeigher:
                 is_late = deadline is not None and time.perf_counter() > deadline
                 if is_late and any(other in self.weighed for other in forms):
                     return
-                self._weigh(form, is_rough=True)
+                self._weigh(form, self.settings.rough_error, is_rough=True)
             if not due:
                 return
 
-    def _weigh(self, form: int, *, is_rough: bool) -> None:
+    def _weigh(self, form: int, error: float, *, is_rough: bool) -> None:
         tree, own = self.representative(form), self.settings
         # A form's own stream of random numbers: the order of weighing does not matter.
         rng = np.random.default_rng([self.search.seed, *(int(token) + 1 for token in tree)])
-        error, starts = (own.error, own.num_starts)
+        starts = own.sure_starts if self.search.is_enumerated else own.num_starts
         if is_rough:
-            error, starts = (own.rough_error, own.rough_starts)
+            starts = own.rough_starts
         weighed = weigh(self.search.engine, tree, rng, own, error=error, num_starts=starts)
         self.weighed[form] = weighed
         if not is_rough:
             self._is_precise.add(form)
+            self._asked[form] = error
+            higher = weighed.log_marginal - float(self.visited.form_log_marginal[form])
+            if math.isfinite(higher):
+                self._surprise = min(max(self._surprise, higher), _MOST_SURPRISE)
         self.visited.set_log_marginal(form, weighed.log_marginal)
 
     def complete(self) -> None:
@@ -108,16 +165,33 @@ class FormWeigher:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every tree was weighed and no integral is in doubt that could matter."""
+        """Whether every tree was weighed and no integral is in doubt that could matter. What is in
+        doubt is added to the search's list."""
         if not self.search.is_enumerated:
             return False
-        bar = log_total(self.visited.form_log_joint) + math.log(1e-3)
-        known = {self.representative(form).tobytes() for form in self._is_precise}
+        shares = self.shares()
+        doubtful = self._due(shares)
+        if self._error(shares) > self.settings.exact_error:
+            worst = [f for f in self.weighed if shares[f] * self.weighed[f].error > 1e-3]
+            doubtful += worst or list(self.weighed)
+        evidence = log_total(self.visited.form_log_joint)
         prior = self.search.problem.tree_prior
-        return all(
-            tree.tobytes() in known or highest + float(prior.log_prob(np, tree)) < bar
+        is_known = all(
+            highest + float(prior.log_prob(np, tree)) < evidence + math.log(_DOUBTED)
+            or self._form_of(tree) in self._is_precise
             for tree, highest in self.search.unsure
         )
+        listed = {tree.tobytes() for tree, _ in self.search.unsure}
+        for form in doubtful:
+            tree = self.representative(form)
+            if tree.tobytes() not in listed:
+                value = float(self.visited.form_log_marginal[form])
+                self.search.unsure.append((tree, value + _MOST_SURPRISE))
+        return is_known and not doubtful
+
+    def _form_of(self, tree: np.ndarray) -> int:
+        number = int(np.flatnonzero((self.visited.trees == tree).all(axis=1))[0])
+        return int(self.visited.tree_form[number])
 
     def posterior(self) -> Posterior:
         """Of what was visited and weighed."""
@@ -172,11 +246,20 @@ class FormWeigher:
         constant = self.search.problem.grammar.library.constant_id
         if constant < 0:
             return 0.0
-        errors = np.full(len(shares), self.settings.laplace_error)
-        errors[~(self.visited.form_tree == constant).any(axis=1)] = 0.0
+        has_constants = (self.visited.form_tree == constant).any(axis=1)
+        errors = np.zeros(len(shares))
         for form, weighed in self.weighed.items():
             errors[form] = weighed.error
-        return float(np.sqrt(((shares * errors) ** 2).sum()))
+        left = np.flatnonzero(has_constants & (shares > _NOTHING))
+        left = np.array([f for f in map(int, left) if f not in self.weighed], dtype=np.int64)
+        off = self.settings.laplace_error
+        if not self.search.is_enumerated:
+            errors[left] = off
+            return float(np.sqrt(((shares * errors) ** 2).sum()))
+        # First looks may all be off to the same side, and as much as others were.
+        left = np.array([f for f in map(int, left) if not self.is_closed(f)], dtype=np.int64)
+        off = max(off, math.expm1(self._surprise))
+        return float(np.sqrt(((shares * errors) ** 2).sum()) + off * shares[left].sum())
 
     def _trees(self, log_evidence: float) -> list[Tree]:
         joint = self.visited.tree_log_joint

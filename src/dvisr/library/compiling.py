@@ -21,6 +21,20 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def compiled_inside(function: Callable[..., Any]) -> Any:
+    """As `compiled`, for a function that only other compiled ones call: without the code that takes
+    its arguments from Python, which for tuples of many arrays is most of it."""
+    dispatcher = numba.njit(
+        function,
+        error_model="numpy",
+        nogil=True,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )
+    dispatcher._cache = KeptCode(function)
+    return dispatcher
+
+
 def compiled_callback(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile a function of a module to one that C could call, and keep the code.
 

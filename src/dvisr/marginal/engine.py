@@ -16,6 +16,7 @@ from dvisr.evaluation.tree import Language, make_language, make_work, own_operat
 from dvisr.library import Library
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
+from dvisr.marginal.mixtures import near_zero
 from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 from dvisr.noise import AbstractNoise
 from dvisr.problem import Problem
@@ -120,11 +121,11 @@ class Engine:
 
     def fit_surely(self, trees: np.ndarray, num_starts: int, change: float) -> SureFits:
         """As `fit`, again and again with three times the starts until the value of a tree changes
-        by no more than `change` nats; up to 81 times."""
-        values = self.fit(trees, num_starts).log_marginal
+        by no more than `change` nats: at the least with 3 and with 9 times `num_starts`."""
+        values = self.fit(trees, 3 * num_starts).log_marginal
         is_sure = np.zeros(len(trees), dtype=bool)
         highest = values.copy()
-        for factor in (3, 9, 27, 81):
+        for factor in (9, 27):
             due = np.flatnonzero(~is_sure)
             if len(due) == 0:
                 break
@@ -132,8 +133,10 @@ class Engine:
             with np.errstate(invalid="ignore"):
                 moved = np.abs(again.log_marginal - values[due])
             moved = np.where(np.isnan(moved), 0.0, moved)  # undefined, and still undefined
-            is_exact = again.method != laplace.LAPLACE
-            is_sure[due] = is_exact | (moved <= change)
+            is_closed = (again.method == laplace.NO_CONSTANTS) | (
+                again.method == laplace.CLOSED_FORM
+            )
+            is_sure[due] = is_closed | (moved <= change)
             values[due] = again.log_marginal
             highest[due] = again.log_marginal + np.where(is_sure[due], 0.0, 2.0 * moved)
         return SureFits(values, is_sure, highest)
@@ -156,9 +159,9 @@ class Engine:
 def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
     """The likelihood and the prior as compiled code takes them."""
     if isinstance(prior, Normal):
-        kind, first, second, unit = NORMAL, prior.mean, prior.std, 1e-3 * prior.std
+        kind, first, second = NORMAL, prior.mean, prior.std
     elif isinstance(prior, Decades):
-        kind, first, second, unit = DECADES, prior.low, prior.high, prior.low
+        kind, first, second = DECADES, prior.low, prior.high
     else:
         raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
     points = len(likelihood.y)
@@ -187,7 +190,7 @@ def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
         prior=kind,
         first=float(first),
         second=float(second),
-        unit=float(unit),
+        unit=near_zero(prior),
     )
 
 

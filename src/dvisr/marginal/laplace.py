@@ -7,7 +7,9 @@ linear in its constants, as far as the prior is flat there.
 
 Where constants do the same work (x / c * c) the posterior has a ridge, along which the prior alone
 decides, and its highest point may be at the edge of the domain, where it is narrow. So on a ridge
-the mode of the constants' logarithms is looked for too.
+the mode of the constants' logarithms is looked for too, and the integral about it is done in them.
+Along the ridge it is a sum over nodes on a straight line. A ridge that is bent leaves such a line:
+of the two, which are estimates of one integral, the larger counts.
 """
 
 from __future__ import annotations
@@ -17,20 +19,28 @@ import math
 import numpy as np
 
 from dvisr.evaluation.tree import prepare
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, compiled_inside
+from dvisr.marginal.calls import stand_alone
 from dvisr.marginal.linear import log_marginal_if_linear
 from dvisr.marginal.optimising import (
+    IN_LOGS,
     MAX_MODES,
     MAX_STARTS,
     NORMAL,
+    ON_RIDGE,
+    PLAIN,
     cholesky,
     descend,
     height_of,
     linearise,
+    log_prior,
     misfit_at,
-    precision,
+    moved,
+    precision_of,
+    solve,
+    stretch,
 )
-from dvisr.marginal.starting import propose, random, seed
+from dvisr.marginal.starting import from_normal, propose, seed
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
 _APART = 9.0  # squared distance, in standard deviations, from which two modes are two
@@ -39,26 +49,40 @@ _EXACTING = 1e-8  # a tolerance below which all starts are followed to their end
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
 _BELOW = 20.0  # a mode so much lower than the best is left out
 _RIDGE = 1e-3  # of a diagonal entry: what others leave of it where constants do the same work
-_FROM_PRIOR = 6  # starts over the prior, where it is at odds with the best fit
+_FROM_PRIOR = 6  # starts over the prior at the least, where it is at odds with the best fit
+_NODES = 8  # on either side of a mode on a ridge, ...
+_GAP = 0.5  # ... standard deviations apart
+_SAME = 1e-3  # nats: ridges that fit equally well are one
 
 
-@compiled
+@compiled_inside
 def _log_height_about(apply, mode, shape, by_curvature, law, work, fit):
     """The log of the integral about a mode and the precision there, into the mode's row; -inf where
     the precision is not positive definite."""
+    stand_alone()
     k, always = shape.num_constants, shape.num_nodes > 0
-    misfit = linearise(apply, shape, fit.modes[mode], always, by_curvature, law, work, fit)
-    value = -height_of(misfit, fit.modes[mode], k, k < 0, law)
+    at, width = fit.modes[mode], fit.widths[mode]
+    in_logs = fit.kinds[mode] == IN_LOGS
+    misfit = linearise(apply, shape, at, always, by_curvature, law, work, fit)
+    value = -height_of(misfit, at, k, in_logs, law)
     for i in range(k):
+        own = stretch(at[i], in_logs, law)
         for j in range(k):
-            fit.widths[mode, i, j] = fit.gram[i, j]
-        fit.widths[mode, i, i] += precision(fit.modes[mode, i], law)
-    if not cholesky(fit.widths[mode], k, fit.factor):
+            width[i, j] = fit.gram[i, j] * own * stretch(at[j], in_logs, law)
+        width[i, i] += precision_of(at[i], in_logs, law)
+    is_definite = cholesky(width, k, fit.factor)
+    if not is_definite:
         for i in range(k):
-            fit.widths[mode, i, i] *= 1.0 + 1e-9
-            fit.widths[mode, i, i] += 1e-300
-        if not cholesky(fit.widths[mode], k, fit.factor):
-            return -np.inf
+            width[i, i] *= 1.0 + 1e-9
+            width[i, i] += 1e-300
+        is_definite = cholesky(width, k, fit.factor)
+    if in_logs:
+        for i in range(k):
+            own = stretch(at[i], in_logs, law)
+            for j in range(k):
+                width[i, j] /= own * stretch(at[j], in_logs, law)
+    if not is_definite:
+        return -np.inf
     for i in range(k):
         value -= np.log(fit.factor[i, i])
     half = 0.5 * k
@@ -71,61 +95,120 @@ def _log_height_about(apply, mode, shape, by_curvature, law, work, fit):
     return value
 
 
-@compiled
+@compiled_inside
+def _along_ridge(apply, mode, shape, law, work, fit):
+    """What to add to the log of the integral about a mode, which has just been done, where the
+    posterior along its widest direction is no Gaussian."""
+    stand_alone()
+    k, always = shape.num_constants, shape.num_nodes > 0
+    at, width, in_logs = fit.modes[mode], fit.widths[mode], fit.kinds[mode] == IN_LOGS
+    # The widest direction of the correlations, by powers of the inverse.
+    for i in range(k):
+        own = stretch(at[i], in_logs, law)
+        fit.along[i] = np.sqrt(width[i, i]) * own
+        fit.step[i] = 1.0 + 0.1 * i
+    for _ in range(6):
+        size = 0.0
+        for i in range(k):
+            fit.step[i] *= fit.along[i]
+        solve(fit.factor, k, fit.step)
+        for i in range(k):
+            fit.step[i] *= fit.along[i]
+            size = max(size, abs(fit.step[i]))
+        for i in range(k):
+            fit.step[i] /= size
+    for i in range(k):
+        fit.step[i] /= fit.along[i]
+    length = 0.0
+    for i in range(k):
+        across = 0.0
+        for j in range(i, k):
+            across += fit.factor[j, i] * fit.step[j]
+        length += across * across
+    gap = _GAP / np.sqrt(length)
+    misfit = misfit_at(apply, shape, at, always, law, work, fit)
+    height = height_of(misfit, at, k, in_logs, law)
+    total = 1.0
+    for node in range(-_NODES, _NODES + 1):
+        if node == 0:
+            continue
+        for j in range(k):
+            fit.trial[j] = moved(at[j], node * gap * fit.step[j], in_logs, law)
+        misfit = misfit_at(apply, shape, fit.trial, always, law, work, fit)
+        if misfit < np.inf:
+            rise = height_of(misfit, fit.trial, k, in_logs, law) - height
+            total += np.exp(min(-rise, 5.0))
+    return np.log(total * _GAP) - 0.5 * np.log(2.0 * np.pi)
+
+
+@compiled_inside
 def _about(apply, mode, shape, law, work, fit):
     """By the curvature of the likelihood; where that is not positive, by the weights of rows."""
     k = shape.num_constants
     value = _log_height_about(apply, mode, shape, k > 0, law, work, fit)
-    if value > -np.inf:
-        return value
-    return _log_height_about(apply, mode, shape, k < 0, law, work, fit)
+    if not value > -np.inf:
+        value = _log_height_about(apply, mode, shape, k < 0, law, work, fit)
+    if fit.kinds[mode] != PLAIN and value > -np.inf:
+        value += _along_ridge(apply, mode, shape, law, work, fit)
+    return value
 
 
-@compiled
-def _apart(k, one, two, width):
-    total = 0.0
+@compiled_inside
+def _apart(k, constants, mode, law, fit):
+    """The squared distance from a mode, in standard deviations."""
+    in_logs = fit.kinds[mode] == IN_LOGS
+    at, total = fit.modes[mode], 0.0
+    for i in range(k):
+        # Room for descents, free here.
+        fit.step[i] = constants[i] - at[i]
+        if in_logs:
+            apart = np.arcsinh(constants[i] / law.unit) - np.arcsinh(at[i] / law.unit)
+            fit.step[i] = apart * stretch(at[i], in_logs, law)
     for i in range(k):
         for j in range(k):
-            total += (one[i] - two[i]) * width[i, j] * (one[j] - two[j])
+            total += fit.step[i] * fit.widths[mode, i, j] * fit.step[j]
     return total
 
 
-@compiled
-def _is_new(count, k, constants, height, tolerance, fit):
+@compiled_inside
+def _is_new(count, k, constants, height, tolerance, law, fit):
     """Whether to go on from here: it is no mode already kept, or lies below one that was kept on
     its way down, whose width then says little."""
     for mode in range(count):
-        if height < fit.heights[mode] - tolerance - 1e-9:
+        if fit.kinds[mode] != PLAIN or height < fit.heights[mode] - tolerance - 1e-9:
             continue
-        if _apart(k, constants, fit.modes[mode], fit.widths[mode]) < _APART:
+        if _apart(k, constants, mode, law, fit) < _APART:
             return False
     return True
 
 
-@compiled
+@compiled_inside
 def _copy(k, source, goal):
     for j in range(k):
         goal[j] = source[j]
 
 
-@compiled
+@compiled_inside
 def _height_at(apply, shape, constants, law, work, fit):
     misfit = misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit)
     return height_of(misfit, constants, shape.num_constants, shape.num_nodes < 0, law)
 
 
-@compiled
-def _keep(apply, count, constants, is_ridge, shape, law, work, fit):
+@compiled_inside
+def _keep(apply, count, constants, kind, shape, law, work, fit):
     """Keep a mode if it is none of those already kept; how many there are then."""
+    stand_alone()
     k = shape.num_constants
     height = _height_at(apply, shape, constants, law, work, fit)
     if not height < np.inf:
         return count
     for mode in range(count):
-        if _apart(k, constants, fit.modes[mode], fit.widths[mode]) < _APART:
-            if not is_ridge and height < fit.heights[mode] - 1e-9:
+        is_alike = (kind == IN_LOGS) == (fit.kinds[mode] == IN_LOGS)
+        if is_alike and _apart(k, constants, mode, law, fit) < _APART:
+            if kind != IN_LOGS and height < fit.heights[mode] - 1e-9:
                 _copy(k, constants, fit.modes[mode])
                 fit.heights[mode] = height
+                fit.kinds[mode] = kind
                 fit.masses[mode] = _about(apply, mode, shape, law, work, fit)
             return count
     place = count
@@ -138,20 +221,20 @@ def _keep(apply, count, constants, is_ridge, shape, law, work, fit):
             return count
     _copy(k, constants, fit.modes[place])
     fit.heights[place] = height
-    fit.is_ridge[place] = is_ridge
+    fit.kinds[place] = kind
     fit.masses[place] = _about(apply, place, shape, law, work, fit)
     return max(count, place + 1)
 
 
-@compiled
+@compiled_inside
 def _best_mode(count, fit):
     """Where the posterior is highest; on a ridge, where most of it lies."""
     best = 0
     for mode in range(count):
-        if fit.is_ridge[mode] and not fit.is_ridge[best]:
+        if fit.kinds[mode] == IN_LOGS and fit.kinds[best] != IN_LOGS:
             if fit.masses[mode] > fit.masses[best] + 2.0:
                 best = mode
-        elif fit.is_ridge[best] and not fit.is_ridge[mode]:
+        elif fit.kinds[best] == IN_LOGS and fit.kinds[mode] != IN_LOGS:
             if fit.masses[mode] > fit.masses[best] - 2.0:
                 best = mode
         elif fit.heights[mode] < fit.heights[best]:
@@ -159,9 +242,10 @@ def _best_mode(count, fit):
     return best
 
 
-@compiled
+@compiled_inside
 def _mirrored(apply, count, shape, law, work, fit):
     """Modes with some signs reversed, where that changes nothing: they are found for certain."""
+    stand_alone()
     k = shape.num_constants
     if (law.prior == NORMAL and law.first != 0.0) or k > 4:
         return count
@@ -172,14 +256,15 @@ def _mirrored(apply, count, shape, law, work, fit):
                 fit.here[j] = fit.modes[mode, j] * (-1.0 if (signs >> j) & 1 else 1.0)
             mirrored = _height_at(apply, shape, fit.here, law, work, fit)
             if abs(mirrored - height) < 1e-7 * (1.0 + abs(height)):
-                count = _keep(apply, count, fit.here, fit.is_ridge[mode], shape, law, work, fit)
+                count = _keep(apply, count, fit.here, fit.kinds[mode], shape, law, work, fit)
     return count
 
 
-@compiled
+@compiled_inside
 def _turned(apply, count, tolerance, shape, law, work, fit):
     """Modes with a constant a turn further, where that changes nothing: it is a phase. The prior is
     another there, so that the mode is moved a little."""
+    stand_alone()
     if not shape.is_periodic:
         return count
     k, always, never = shape.num_constants, shape.num_nodes > 0, count < 0
@@ -188,12 +273,12 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
     for _ in range(4 * MAX_MODES):
         mode = -1
         for place in range(count):
-            is_due = fit.heights[place] != heights[place]
+            is_due = fit.heights[place] != heights[place] and fit.kinds[place] != IN_LOGS
             if is_due and (mode < 0 or fit.heights[place] < fit.heights[mode]):
                 mode = place
         if mode < 0:
             break
-        heights[mode] = fit.heights[mode]
+        heights[mode], kind = fit.heights[mode], fit.kinds[mode]
         _copy(k, fit.modes[mode], start)
         misfit = misfit_at(apply, shape, start, always, law, work, fit)
         for step in range(2 * k):
@@ -204,36 +289,51 @@ def _turned(apply, count, tolerance, shape, law, work, fit):
                 descend(
                     apply, shape, fit.here, always, never, 25, tolerance, np.inf, law, work, fit
                 )
-                count = _keep(apply, count, fit.here, never, shape, law, work, fit)
+                count = _keep(apply, count, fit.here, kind, shape, law, work, fit)
     return count
 
 
-@compiled
+@compiled_inside
+def _put_in_order(k, count, wanted, fit):
+    """The best candidates first, as many as are wanted."""
+    for place in range(wanted):
+        best = place
+        for other in range(place + 1, count):
+            if fit.candidate_squares[other] < fit.candidate_squares[best]:
+                best = other
+        if best == place:
+            continue
+        squares = fit.candidate_squares[place]
+        fit.candidate_squares[place] = fit.candidate_squares[best]
+        fit.candidate_squares[best] = squares
+        for j in range(k):
+            value = fit.candidates[place, j]
+            fit.candidates[place, j] = fit.candidates[best, j]
+            fit.candidates[best, j] = value
+
+
+@compiled_inside
 def _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state):
     """Of many candidates the most promising get a few iterations each; how many of those there are,
     in order, at the beginning of `fit.candidates`. Most starts lead nowhere, and that shows
     early."""
+    stand_alone()
     k = shape.num_constants
     # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
     never = k < 0
     count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
-    order = np.argsort(fit.candidate_squares[:count])
-    chosen = fit.candidates[:count][order[: min(count, num_starts, MAX_STARTS)]].copy()
-    for number in range(len(chosen)):
-        _copy(k, chosen[number], fit.here)
-        squares = descend(
-            apply, shape, fit.here, never, never, _RACE, tolerance, np.inf, law, work, fit
-        )
-        _copy(k, fit.here, chosen[number])
-        fit.candidate_squares[number] = squares
-    order = np.argsort(fit.candidate_squares[: len(chosen)])
-    for number in range(len(chosen)):
-        _copy(k, chosen[order[number]], fit.candidates[number])
-    fit.candidate_squares[: len(chosen)] = fit.candidate_squares[: len(chosen)][order]
-    return len(chosen)
+    chosen = min(count, num_starts, MAX_STARTS)
+    _put_in_order(k, count, chosen, fit)
+    for number in range(chosen):
+        fit.candidate_squares[number] = descend(
+            apply, shape, fit.candidates[number], never, never, _RACE, tolerance, np.inf, law, work,
+            fit,
+        )  # fmt: skip
+    _put_in_order(k, chosen, chosen, fit)
+    return chosen
 
 
-@compiled
+@compiled_inside
 def _is_on_ridge(k, fit):
     """Whether the squares leave a combination of constants open: after a Cholesky factorisation of
     the Gram matrix next to nothing is left of a diagonal entry."""
@@ -243,13 +343,13 @@ def _is_on_ridge(k, fit):
         fit.matrix[i, i] += 1e-12 * fit.gram[i, i] + 1e-300
     if not cholesky(fit.matrix, k, fit.factor):
         return True
-    for i in range(k):  # noqa: SIM110 (compiled)
-        if fit.factor[i, i] * fit.factor[i, i] < _RIDGE * fit.matrix[i, i]:
-            return True
-    return False
+    left = 1.0
+    for i in range(k):
+        left = min(left, fit.factor[i, i] * fit.factor[i, i] / fit.matrix[i, i])
+    return left < _RIDGE
 
 
-@compiled
+@compiled_inside
 def _has_no_hope(apply, shape, constants, bar, law, work, fit):
     """Whether even a much better fit than this one would not come up to `bar`."""
     if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
@@ -260,43 +360,52 @@ def _has_no_hope(apply, shape, constants, bar, law, work, fit):
     return law.perfect - hoped < bar
 
 
-@compiled
-def _over_the_prior(apply, found, tolerance, shape, law, work, fit, state):
+@compiled_inside
+def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state):
     """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
     come from there have a long way, and other modes may be higher."""
     k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
-    for _ in range(_FROM_PRIOR):
+    for _ in range(max(_FROM_PRIOR, num_starts // 4)):
         for j in range(k):
-            # The sum of three is near enough to a Normal.
-            z = 2.0 * (random(state) + random(state) + random(state) - 1.5)
-            fit.here[j] = law.first + law.second * z
+            fit.here[j] = from_normal(law, state)
         height = descend(
             apply, shape, fit.here, always, never, 100, tolerance, np.inf, law, work, fit
         )
         if height < np.inf:
-            found = _keep(apply, found, fit.here, never, shape, law, work, fit)
+            found = _keep(apply, found, fit.here, PLAIN + 0 * k, shape, law, work, fit)
     return found
 
 
-@compiled
+@compiled_inside
+def _signs(k, constants):
+    signs = 0
+    for j in range(k):
+        signs = 2 * signs + (1 if constants[j] > 0.0 else 0)
+    return signs
+
+
+@compiled_inside
 def find_modes(
     apply, tokens, shape, language, num_starts, tolerance, bar, law, work, fit, units, state
 ):
     """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
     start is far below `bar`, a log marginal likelihood, it is left where it is."""
+    stand_alone()
     k = shape.num_constants
-    always, never = k >= 0, k < 0
+    always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
     count = _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state)
     # To find every mode takes every start to its end; to find the best, some of the best.
     finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
-    found, least, least_misfit, strain = 0 * k, np.inf, np.inf, 0.0
+    found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
+    ridge_misfit, ridge_signs = np.inf, -1
+    highest_prior = k * log_prior(law.first, law)
     for place in range(finalists):
         _copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
             continue
         if place == 0 and _has_no_hope(apply, shape, fit.here, bar, law, work, fit):
-            return _keep(apply, found, fit.here, never, shape, law, work, fit)
+            return _keep(apply, found, fit.here, plain, shape, law, work, fit)
         squares = descend(
             apply, shape, fit.here, never, never, 25, tolerance, least, law, work, fit
         )
@@ -304,51 +413,77 @@ def find_modes(
             continue
         is_ridge = k > 1 and _is_on_ridge(k, fit)
         misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
-        # What is hopelessly far from the best so far is no mode of the posterior that matters.
-        if misfit > least_misfit + _BELOW + 5.0 * k:
+        # What is hopelessly far from the best so far is no mode of the posterior that matters. A
+        # prior may be at odds with the best fit: then it is the other modes that matter.
+        if law.prior == NORMAL:
+            if misfit - highest_prior > lowest + _BELOW + 5.0 * k:
+                continue
+        elif misfit > least_misfit + _BELOW + 5.0 * k:
             continue
-        least, least_misfit = min(least, squares), min(least_misfit, misfit)
         height = height_of(misfit, fit.here, k, never, law)
-        if found and not _is_new(found, k, fit.here, height, tolerance, fit):
+        if is_ridge:
+            # All starts that end on one ridge lead to the same places.
+            if abs(misfit - ridge_misfit) < _SAME and ridge_signs == _signs(k, fit.here):
+                continue
+            ridge_misfit, ridge_signs = misfit, _signs(k, fit.here)
+        elif found and not _is_new(found, k, fit.here, height, tolerance, law, fit):
             continue
         _copy(k, fit.here, fit.candidates[place])
         reached = descend(
             apply, shape, fit.here, always, never, 100, tolerance, np.inf, law, work, fit
         )
         strain = max(strain, height - reached)
+        if law.prior != NORMAL or height - reached < _BELOW:
+            least, least_misfit = min(least, squares), min(least_misfit, misfit)
         if reached < np.inf:
-            found = _keep(apply, found, fit.here, never, shape, law, work, fit)
+            lowest = min(lowest, reached)
+            kind = ON_RIDGE if is_ridge else PLAIN
+            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
         if is_ridge:
             _copy(k, fit.candidates[place], fit.here)
             reached = descend(
                 apply, shape, fit.here, always, always, 100, tolerance, np.inf, law, work, fit
             )
             if reached < np.inf:
-                found = _keep(apply, found, fit.here, always, shape, law, work, fit)
+                kind = IN_LOGS + 0 * k
+                found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
     if law.prior == NORMAL and strain > _BELOW and not shape.is_affine:
-        found = _over_the_prior(apply, found, tolerance, shape, law, work, fit, state)
+        found = _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state)
     found = _mirrored(apply, found, shape, law, work, fit)
     return _turned(apply, found, tolerance, shape, law, work, fit)
 
 
-@compiled
+@compiled_inside
+def _log_mass(count, kind, lowest, fit):
+    """Of all modes of a kind together."""
+    top, total = -np.inf, 0.0
+    for mode in range(count):
+        if fit.kinds[mode] == kind and (kind == IN_LOGS or fit.heights[mode] < lowest + _BELOW):
+            top = max(top, fit.masses[mode])
+    if not top > -np.inf:
+        return -np.inf
+    for mode in range(count):
+        if fit.kinds[mode] == kind and (kind == IN_LOGS or fit.heights[mode] < lowest + _BELOW):
+            total += np.exp(fit.masses[mode] - top)
+    return top + np.log(total)
+
+
+@compiled_inside
 def _sum_of_modes(count, fit):
     lowest = np.inf
     for mode in range(count):
-        if not fit.is_ridge[mode]:
+        if fit.kinds[mode] != IN_LOGS:
             lowest = min(lowest, fit.heights[mode])
-    top, total = -np.inf, 0.0
-    for mode in range(count):
-        if fit.is_ridge[mode] or fit.heights[mode] < lowest + _BELOW:
-            top = max(top, fit.masses[mode])
-    for mode in range(count):
-        is_counted = fit.is_ridge[mode] or fit.heights[mode] < lowest + _BELOW
-        if is_counted and fit.masses[mode] > -np.inf:
-            total += np.exp(fit.masses[mode] - top)
-    return top + np.log(total) if total > 0.0 else -np.inf
+    one = _log_mass(count, PLAIN + 0 * count, lowest, fit)
+    two = max(
+        _log_mass(count, ON_RIDGE + 0 * count, lowest, fit),
+        _log_mass(count, IN_LOGS + 0 * count, lowest, fit),
+    )
+    high, low = max(one, two), min(one, two)
+    return high + np.log1p(np.exp(low - high)) if low > -np.inf else high
 
 
-@compiled
+@compiled_inside
 def fit_one(
     apply, tokens, language, leaves, num_starts, tolerance, bar, law, work, fit, units, state, best
 ):

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled_inside
+from dvisr.marginal.calls import stand_alone
 from dvisr.marginal.optimising import linearise
 
 
-@compiled
+@compiled_inside
 def _given_noise(log_s, outside, singular, along, law):
     """The log joint density of the data and log s, constants aside; s is 1 where it is given."""
     variance = np.exp(2.0 * log_s)
@@ -24,11 +25,12 @@ def _given_noise(log_s, outside, singular, along, law):
     return value
 
 
-@compiled
+@compiled_inside
 def log_marginal_if_linear(apply, shape, law, work, fit):
     """Normal constants of a linear tree in closed form, for each s where the noise is inferred;
     then s by the trapezium rule in log s, which is as good as exact for so smooth a peak. By a
     singular value decomposition: constants that do the same work leave nothing of a Gram matrix."""
+    stand_alone()
     k, points = shape.num_constants, len(law.y)
     for j in range(k):
         fit.here[j] = law.first

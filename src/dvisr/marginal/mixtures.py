@@ -13,13 +13,19 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from dvisr.constants import AbstractConstantPrior
+from dvisr.constants import AbstractConstantPrior, Decades
 
 FREEDOM = 5.0
 _NONE = -1  # no constant is drawn from the prior
 _ALL = -2  # all are
 _LEAST = 0.1  # what the prior's components share at the least
 _SUPPORT = 20.0  # effective draws below which a component is left as it is
+
+
+def near_zero(prior: AbstractConstantPrior) -> float:
+    """The unit of asinh(c / unit). A ridge c * c = const is straight in these where constants are
+    larger; below there must be next to nothing of the posterior."""
+    return 0.02 * prior.low if isinstance(prior, Decades) else 1e-5 * prior.scale
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Mixture:
         log_masses: np.ndarray,
     ) -> Mixture:
         count, k = modes.shape
-        unit = 1e-3 * prior.scale if not hasattr(prior, "low") else prior.low
+        unit = near_zero(prior)
         shares = np.exp(log_masses - logsumexp(log_masses))
         plain = np.array([inverse(precision) for precision in precisions])
         stretch = np.sqrt(modes**2 + unit**2)

@@ -3,6 +3,10 @@
 From each start the squares are brought down first (for Gaussian noise the sum of squares, see
 `dvisr.noise.kernel`). The prior joins in only where a minimum was found: far from one it would pull
 harder than the data, whose noise is not known yet.
+
+Descents are of the constants themselves or, `in_logs`, of u = asinh(c / unit), about the logarithms
+of their sizes: constants whose product or quotient alone the data know lie along a straight line
+there.
 """
 
 from __future__ import annotations
@@ -12,14 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dvisr.evaluation.tree import evaluate_tree
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, compiled_inside
+from dvisr.marginal.calls import stand_alone
 
 NORMAL, DECADES = 0, 1
-MAX_MODES = 16
+PLAIN, ON_RIDGE, IN_LOGS = 0, 1, 2  # modes: of the constants, the same on a ridge, of their logs
+MAX_MODES = 32
 MAX_STARTS = 256
 MAX_CANDIDATES = 2048
 _FAR = 1e300
 _RELATIVE_PRECISION = 0.05  # how well the size of a constant is known at the least, see `precision`
+_STIFF = 0.5  # the least curvature of the prior that a step in logs reckons with
+_FURTHEST = 600.0  # asinh of a constant in units: beyond, sinh overflows
 
 
 class Law(NamedTuple):
@@ -59,7 +67,7 @@ class Fit(NamedTuple):
     heights: np.ndarray  # (MAX_MODES,): minus the log joint there, constants aside
     masses: np.ndarray  # (MAX_MODES,): the log of the integral about each
     widths: np.ndarray  # (MAX_MODES, constants, constants): precision there
-    is_ridge: np.ndarray  # (MAX_MODES,): a mode of the constants' logarithms
+    kinds: np.ndarray  # (MAX_MODES,): PLAIN, ON_RIDGE or IN_LOGS
     candidates: np.ndarray  # (MAX_CANDIDATES, constants): starts, and where they have come to
     candidate_squares: np.ndarray  # (MAX_CANDIDATES,)
     is_linear: np.ndarray  # (constants,): enters linearly while the others are fixed
@@ -90,7 +98,7 @@ def make_fit(num_constants: int, points: int) -> Fit:
         heights=np.zeros(MAX_MODES),
         masses=np.zeros(MAX_MODES),
         widths=np.zeros((MAX_MODES, k, k)),
-        is_ridge=np.zeros(MAX_MODES, dtype=np.bool_),
+        kinds=np.zeros(MAX_MODES, dtype=np.int64),
         candidates=np.zeros((MAX_CANDIDATES, k)),
         candidate_squares=np.zeros(MAX_CANDIDATES),
         is_linear=np.zeros(k, dtype=np.bool_),
@@ -105,15 +113,13 @@ def make_fit(num_constants: int, points: int) -> Fit:
 
 
 @compiled
-def log_prior(value, in_logs, law):
-    """Of a constant, or of its logarithm (of asinh(c / unit), that is)."""
-    jacobian = 0.5 * np.log(value * value + law.unit * law.unit) if in_logs else 0.0
+def log_prior(value, law):
     if law.prior == NORMAL:
         z = (value - law.first) / law.second
-        return jacobian - 0.5 * z * z - np.log(law.second) - 0.9189385332046727
+        return -0.5 * z * z - np.log(law.second) - 0.9189385332046727
     size = max(abs(value), 1e-4 * law.first)
     angle = np.arctan2(law.second - law.first, law.first * law.second / size + size)
-    return jacobian + np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
+    return np.log(angle) - np.log(size) - np.log(np.pi * np.log(law.second / law.first))
 
 
 @compiled
@@ -124,31 +130,27 @@ def _curvature_at_zero(law):
 
 
 @compiled
-def log_prior_slope(value, in_logs, law):
-    jacobian = value / (value * value + law.unit * law.unit) if in_logs else 0.0
+def log_prior_slope(value, law):
     if law.prior == NORMAL:
-        return jacobian + (law.first - value) / (law.second * law.second)
+        return (law.first - value) / (law.second * law.second)
     low, high = law.first, law.second
     if abs(value) < 1e-3 * low:
-        return jacobian - value * _curvature_at_zero(law)
+        return -value * _curvature_at_zero(law)
     size = abs(value)
     angle = np.arctan2(high - low, low * high / size + size)
     slope = (low / (low * low + size * size) - high / (high * high + size * size)) / angle
-    return jacobian + (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
+    return (slope - 1.0 / size) * (1.0 if value > 0.0 else -1.0)
 
 
 @compiled
-def majorising(value, in_logs, law):
+def majorising(value, law):
     """The curvature of a parabola above minus the log prior that touches it at `value` and at its
-    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.) Of a
-    constant's logarithm it is a curvature that leaves steps of about its own size."""
+    mirror image: descents with it never overshoot. (Both priors are mixtures of Normals.)"""
     if law.prior == NORMAL:
-        own = 1.0 / (law.second * law.second)
-    elif abs(value) < 1e-3 * law.first:
-        own = _curvature_at_zero(law)
-    else:
-        own = -log_prior_slope(value, value != value, law) / value
-    return own + 1.0 / (value * value + law.unit * law.unit) if in_logs else own
+        return 1.0 / (law.second * law.second)
+    if abs(value) < 1e-3 * law.first:
+        return _curvature_at_zero(law)
+    return -log_prior_slope(value, law) / value
 
 
 @compiled
@@ -158,11 +160,62 @@ def precision(value, law):
     is bounded by the size of the constant itself."""
     if law.prior == NORMAL:
         return 1.0 / (law.second * law.second)
-    size = value * value + law.first * law.first
-    return _RELATIVE_PRECISION / size
+    return _RELATIVE_PRECISION / (value * value + law.first * law.first)
 
 
-@compiled
+# The same of what descends: of the constants or, in logs, of u = asinh(c / unit).
+
+
+@compiled_inside
+def stretch(value, in_logs, law):
+    """How fast a constant moves with what descends."""
+    return np.sqrt(value * value + law.unit * law.unit) if in_logs else 1.0
+
+
+@compiled_inside
+def moved(value, step, in_logs, law):
+    """The constant after a step of what descends."""
+    if not in_logs:
+        return value + step
+    place = np.arcsinh(value / law.unit) + step
+    return law.unit * np.sinh(min(max(place, -_FURTHEST), _FURTHEST))
+
+
+@compiled_inside
+def _slope(value, in_logs, law):
+    """Of the log prior."""
+    if not in_logs:
+        return log_prior_slope(value, law)
+    own = stretch(value, in_logs, law)
+    return value / own + own * log_prior_slope(value, law)
+
+
+@compiled_inside
+def _curvature_in_logs(value, law):
+    """Of minus the log prior of u, for a Normal one; what the other leaves between its ends is next
+    to none."""
+    if law.prior != NORMAL:
+        return 0.0
+    own = 2.0 * value * value + law.unit * law.unit - law.first * value
+    return own / (law.second * law.second)
+
+
+@compiled_inside
+def _reckoned(value, in_logs, law):
+    """The curvature of the prior that a step reckons with."""
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _STIFF)
+    return majorising(value, law)
+
+
+@compiled_inside
+def precision_of(value, in_logs, law):
+    if in_logs:
+        return max(_curvature_in_logs(value, law), _RELATIVE_PRECISION)
+    return precision(value, law)
+
+
+@compiled_inside
 def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     """Residuals into `work.by_first` and what slopes are multiplied by into `fit.row_factor`;
     whether the tree is defined."""
@@ -183,7 +236,7 @@ def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     return total < _FAR
 
 
-@compiled
+@compiled_inside
 def misfit_at(apply, shape, constants, with_prior, law, work, fit):
     """The misfit (with the prior) or the squares (without), infinite where the tree is
     undefined."""
@@ -194,16 +247,18 @@ def misfit_at(apply, shape, constants, with_prior, law, work, fit):
     return law.squares(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
 
 
-@compiled
+@compiled_inside
 def height_of(misfit, constants, k, in_logs, law):
     """Minus the log joint, constants of the likelihood aside."""
     value = misfit
     for j in range(k):
-        value -= log_prior(constants[j], in_logs, law)
+        value -= log_prior(constants[j], law)
+        if in_logs:
+            value -= np.log(stretch(constants[j], in_logs, law))
     return value
 
 
-@compiled
+@compiled_inside
 def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit):
     """As `misfit_at`, with the Gram matrix of the slopes and the gradient."""
     if not _residuals(apply, shape, constants, shape.num_nodes > 0, law, work, fit):
@@ -233,7 +288,7 @@ def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit)
     return value
 
 
-@compiled
+@compiled_inside
 def cholesky(matrix, k, factor):
     """The lower factor; False where the matrix is not positive definite."""
     for i in range(k):
@@ -250,7 +305,7 @@ def cholesky(matrix, k, factor):
     return True
 
 
-@compiled
+@compiled_inside
 def solve(factor, k, x):
     for i in range(k):
         for j in range(i):
@@ -262,17 +317,18 @@ def solve(factor, k, x):
         x[i] /= factor[i, i]
 
 
-@compiled
+@compiled_inside
 def _step(k, damping, with_prior, in_logs, constants, law, fit):
     """Solve for a step; returns the decrease that it promises, or -1."""
     weight = 1.0 if with_prior else 2.0
     for i in range(k):
+        own = stretch(constants[i], in_logs, law)
         for j in range(k):
-            fit.matrix[i, j] = weight * fit.gram[i, j]
-        slope = weight * fit.along[i]
+            fit.matrix[i, j] = weight * fit.gram[i, j] * own * stretch(constants[j], in_logs, law)
+        slope = weight * fit.along[i] * own
         if with_prior:
-            fit.matrix[i, i] += majorising(constants[i], in_logs, law)
-            slope += log_prior_slope(constants[i], in_logs, law)
+            fit.matrix[i, i] += _reckoned(constants[i], in_logs, law)
+            slope += _slope(constants[i], in_logs, law)
         fit.trial[i] = slope
         fit.step[i] = slope
         fit.matrix[i, i] += damping * fit.matrix[i, i] + 1e-300
@@ -285,12 +341,13 @@ def _step(k, damping, with_prior, in_logs, constants, law, fit):
     return promised
 
 
-@compiled
+@compiled_inside
 def descend(
     apply, shape, constants, with_prior, in_logs, iterations, tolerance, hopeless, law, work, fit
 ):
     """Go down from `constants`, in place. Without the prior it is the squares that go down, and the
     tolerance is relative. Gives up on a way that does not lead below `hopeless`."""
+    stand_alone()
     k, never = shape.num_constants, shape.num_nodes < 0
     value = linearise(apply, shape, constants, with_prior, never, law, work, fit)
     if not value < np.inf:
@@ -306,7 +363,7 @@ def descend(
                 break
             continue
         for j in range(k):
-            fit.trial[j] = constants[j] + fit.step[j]
+            fit.trial[j] = moved(constants[j], fit.step[j], in_logs, law)
         new = misfit_at(apply, shape, fit.trial, with_prior, law, work, fit)
         lower = height_of(new, fit.trial, k if with_prior else 0, in_logs, law)
         if lower < height:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.evaluation.tree import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled_inside
+from dvisr.marginal.calls import stand_alone
 from dvisr.marginal.optimising import (
     MAX_CANDIDATES,
     NORMAL,
@@ -25,7 +26,7 @@ _FEWEST_CELLS = 8
 _FREE, _AFFINE, _CURVED = 0, 1, 2
 
 
-@compiled
+@compiled_inside
 def random(state):
     """splitmix64: the next of a sequence, uniform between 0 and 1."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -36,7 +37,13 @@ def random(state):
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@compiled
+@compiled_inside
+def from_normal(law, state):
+    """A value of about the Normal prior: the sum of three is near enough."""
+    return law.first + 2.0 * law.second * (random(state) + random(state) + random(state) - 1.5)
+
+
+@compiled_inside
 def seed(tokens, num_nodes, state):
     """From the tree itself, so that it does not matter which trees are fitted before it."""
     state[0] = np.uint64(0x243F6A8885A308D3)
@@ -45,7 +52,7 @@ def seed(tokens, num_nodes, state):
         random(state)
 
 
-@compiled
+@compiled_inside
 def _is_affine(shape, language, work, is_free, state):
     """Whether the tree is affine in the constants that are free, all others fixed. `state` is
     scratch."""
@@ -75,10 +82,11 @@ def _is_affine(shape, language, work, is_free, state):
     return True
 
 
-@compiled
+@compiled_inside
 def study(apply, shape, language, law, work, fit):
     """Which constants enter linearly, which are angles, and how far a frequency reaches. The
     linear ones are found one by one, the last first, so that the set can't be enlarged."""
+    stand_alone()
     k = shape.num_constants
     state = np.zeros(shape.num_nodes, dtype=np.int64)
     for j in range(k):
@@ -113,7 +121,7 @@ def study(apply, shape, language, law, work, fit):
                 fit.reach[j] = max(fit.reach[j], high - low)
 
 
-@compiled
+@compiled_inside
 def _num_cells(j, most, law, fit):
     """Cells of a frequency up to the highest that evenly spaced rows could resolve, or the prior
     allows: rows that are not even resolve higher ones."""
@@ -124,7 +132,7 @@ def _num_cells(j, most, law, fit):
     return int(min(max(highest / cell + 1.0, _FEWEST_CELLS), most))
 
 
-@compiled
+@compiled_inside
 def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
     """A value to start constant j from."""
     if fit.is_angle[j]:
@@ -137,6 +145,8 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
                 sign = 1.0 if random(state) < 0.5 else -1.0
             return sign * cell * (place % cells + random(state))
         return np.pi * (2.0 * random(state) - 1.0)
+    if law.prior == NORMAL and random(state) < 0.3:
+        return from_normal(law, state)
     if random(state) < 0.25:
         position = int(random(state) * shape.num_nodes)
         point = int(random(state) * len(law.y))
@@ -150,7 +160,7 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
     return size * unit * (1.0 if random(state) < 0.5 else -1.0)
 
 
-@compiled
+@compiled_inside
 def project(apply, shape, law, work, fit, constants):
     """Solve for the constants that enter linearly, in place; the squares there."""
     k, never = shape.num_constants, shape.num_nodes < 0
@@ -187,9 +197,10 @@ def project(apply, shape, law, work, fit, constants):
     return solved
 
 
-@compiled
+@compiled_inside
 def propose(apply, num_starts, shape, language, law, work, fit, units, state):
     """Starts with what enters linearly solved for, into `fit.candidates`; how many are defined."""
+    stand_alone()
     k = shape.num_constants
     study(apply, shape, language, law, work, fit)
     num_frequencies, num_angles, num_linear, frequency = 0, 0, 0, 0
@@ -202,12 +213,12 @@ def propose(apply, num_starts, shape, language, law, work, fit, units, state):
     if num_linear == k:
         wanted = 1
     elif num_frequencies == 1:
-        most = min(8 * num_starts, MAX_CANDIDATES // 8)
+        most = min(8 * num_starts, MAX_CANDIDATES // 2)
         wanted = 2 * _num_cells(frequency, most, law, fit) * min(num_angles, 3)
     else:
         wanted = (16 if num_frequencies > 0 else 4) * num_starts
     wanted = min(wanted, MAX_CANDIDATES)
-    most = max(_FEWEST_CELLS, min(8 * num_starts, MAX_CANDIDATES // 8))
+    most = max(_FEWEST_CELLS, min(8 * num_starts, MAX_CANDIDATES // 2))
     count, tried = 0 * k, 0
     while count < wanted and tried < 3 * wanted:
         for j in range(k):
