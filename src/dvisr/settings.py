@@ -174,7 +174,7 @@ class CheckSettings:
     Parameters
     ----------
     integral_error : tuple of float
-        The standard error of log p(y | tree) of a likely formula.
+        The share of the posterior that the error of one integral over constants comes to.
     few_steps : int
         Steps below which a search counts as short.
     missed : tuple of float

@@ -38,7 +38,10 @@ def assert_sound(check: Check) -> None:
 @pytest.mark.parametrize(("error", "grade"), [(0.0, OK), (0.09, OK), (0.1, CAUTION), (0.5, GRAVE)])
 def test_integrals(error: float, grade: Grade) -> None:
     """The worst of them counts."""
-    check = checks.integral_check([weighed(error=0.001), weighed(error=error)], LIMITS)
+    check = checks.integral_check(
+        [(1.0, weighed(error=0.001)), (1.0, weighed(error=error)), (1e-3, weighed(error=1.0))],
+        LIMITS,
+    )
     assert check.grade is grade
     assert check.measured == max(0.001, error)
     assert_sound(check)
@@ -46,7 +49,7 @@ def test_integrals(error: float, grade: Grade) -> None:
 
 def test_integrals_over_no_constants_are_known() -> None:
     assert checks.integral_check([], LIMITS).measured == 0.0
-    assert checks.integral_check([weighed((), error=math.inf)], LIMITS).grade is OK
+    assert checks.integral_check([(1.0, weighed((), error=math.inf))], LIMITS).grade is OK
 
 
 def heavy(top: float) -> np.ndarray:
@@ -59,10 +62,13 @@ def heavy(top: float) -> np.ndarray:
 
 def test_one_draw_that_decides_is_a_doubt_unless_the_error_is_tiny() -> None:
     lone = heavy(0.3)
-    assert checks.integral_check([weighed(error=0.05, log_weights=lone)], LIMITS).grade is CAUTION
-    assert checks.integral_check([weighed(error=0.03, log_weights=lone)], LIMITS).grade is OK
-    assert checks.integral_check([weighed(error=0.05)], LIMITS).grade is OK
-    assert_sound(checks.integral_check([weighed(error=0.05, log_weights=lone)], LIMITS))
+    assert (
+        checks.integral_check([(1.0, weighed(error=0.05, log_weights=lone))], LIMITS).grade
+        is CAUTION
+    )
+    assert checks.integral_check([(1.0, weighed(error=0.03, log_weights=lone))], LIMITS).grade is OK
+    assert checks.integral_check([(1.0, weighed(error=0.05))], LIMITS).grade is OK
+    assert_sound(checks.integral_check([(1.0, weighed(error=0.05, log_weights=lone))], LIMITS))
 
 
 def test_a_heavy_tail_is_one_in_which_a_single_draw_decides() -> None:

@@ -27,19 +27,20 @@ def is_heavy(weighed: Weighed, k: float) -> bool:
     return k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
 
 
-def integral_check(weighed: Sequence[Weighed], limits: CheckSettings) -> Check:
-    """Whether the integrals over the constants of likely formulas are known."""
-    with_constants = [one for one in weighed if one.constants.shape[1] > 0]
-    error = max((one.error for one in with_constants), default=0.0)
-    heavy = any(is_heavy(one, pareto_k(one.log_weights)) for one in with_constants)
+def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSettings) -> Check:
+    """Whether the integrals over the constants of likely formulas are known: by how much of the
+    posterior one of them may be off, given their shares of it."""
+    with_constants = [(share, one) for share, one in likely if one.constants.shape[1] > 0]
+    off = max((share * one.error for share, one in with_constants), default=0.0)
+    heavy = any(is_heavy(one, pareto_k(one.log_weights)) for _, one in with_constants)
     caution, grave = limits.integral_error
-    measured = max(error, caution) if heavy and error > 0.4 * caution else error
+    measured = max(off, caution) if heavy and off > 0.4 * caution else off
     grade = graded(measured, caution, grave)
-    sentence = f"the integrals over the constants of likely formulas are known to {error:.2g}"
+    sentence = f"integrals over constants are known to within {off:.2g} of the posterior"
     if grade:
         sentence = (
-            f"the integral over the constants of a likely formula is known only to {error:.2g} in "
-            f"its logarithm: give a narrower prior of constants or fewer constants"
+            f"an integral over constants is known only to within {off:.2g} of the posterior: give a "
+            f"narrower prior of constants, or fewer constants"
         )
     return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
 

@@ -190,7 +190,11 @@ class SearchFitter(AbstractFitter):
     ) -> list[Check]:
         limits = self.settings.checks
         shares = weigher.shares()
-        likely = [one for form, one in weigher.weighed.items() if shares[form] > _LIKELY]
+        likely = [
+            (float(shares[form]), one)
+            for form, one in weigher.weighed.items()
+            if shares[form] > _LIKELY
+        ]
         made = [checks.integral_check(likely, limits)]
         if not search.is_enumerated:
             evidence = pd.DataFrame([vars(report) for report in search.history])
