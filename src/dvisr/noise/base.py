@@ -22,7 +22,7 @@ from scipy.special import gammaln, logsumexp
 
 from dvisr.noise.kernel import NoiseKernel
 
-_NODES = 140  # of the trapezium rule over log s, as far as ...
+_NODES = 160  # of the trapezium rule over log s, as far as ...
 _NEGLIGIBLE = 45.0  # ... so many nats below the highest
 _HALVINGS = 24
 _MOST_VALUES = 20_000_000  # held at once
