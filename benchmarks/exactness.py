@@ -15,6 +15,7 @@ import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -73,7 +74,7 @@ def _drawn_space(seed: int, rng: np.random.Generator, size: int, most_trees: int
     low = float(rng.choice([0.1, -2.0]))
     x = np.sort(rng.uniform(low, rng.choice([1.0, 3.0, 8.0]), rows))
     std = float(rng.choice([1.0, 3.0, 10.0, 30.0]))
-    words = {
+    words: dict[str, Any] = {
         "operators": tuple(binary + unary),
         "constants": True,
         "max_tokens": size,

@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def stand_alone(context: Any) -> Any:
     """Called anywhere in a compiled function, it keeps that function from being copied into those
     that call it: the time that LLVM takes grows with every copy. For functions that are called a

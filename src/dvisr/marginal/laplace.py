@@ -372,7 +372,8 @@ def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, 
             apply, shape, fit.here, always, never, 100, tolerance, np.inf, law, work, fit
         )
         if height < np.inf:
-            found = _keep(apply, found, fit.here, PLAIN + 0 * k, shape, law, work, fit)
+            kind = ON_RIDGE if k > 1 and _is_on_ridge(k, fit) else PLAIN
+            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
     return found
 
 
