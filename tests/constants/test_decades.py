@@ -16,7 +16,7 @@ import scipy.stats
 from dvisr.constants import AbstractConstantPrior, Decades, Normal, constant_prior
 from dvisr.likelihood import make_likelihood
 from dvisr.marginal.engine import make_law
-from dvisr.marginal.optimising import log_prior, log_prior_slope, majorising, precision
+from dvisr.marginal.law import log_prior, log_prior_slope, majorising, precision
 
 PRIORS = [Decades(), Decades(1e-6, 1e6), Decades(0.5, 2.0), Decades(1.0, 1.01)]
 IDS = [f"{prior.low:g}-{prior.high:g}" for prior in PRIORS]

@@ -39,8 +39,8 @@ def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSetting
     sentence = f"integrals over constants are known to within {off:.2g} of the posterior"
     if grade:
         sentence = (
-            f"an integral over constants is known only to within {off:.2g} of the posterior: give a "
-            f"narrower prior of constants, or fewer constants"
+            f"an integral over constants is known only to within {off:.2g} of the posterior: give "
+            f"a narrower prior of constants, or fewer constants"
         )
     return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import types
 from numba.core import ccallback, sigutils
+from numba.extending import intrinsic
 
 from dvisr.library.code_cache import KeptCode
 
@@ -46,3 +48,16 @@ def compiled_callback(signature: Any, function: Callable[..., Any]) -> Any:
     callback._cache = KeptCode(function)
     callback.compile()
     return callback
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def stand_alone(context: Any) -> Any:
+    """Called anywhere in a compiled function, it keeps that function from being copied into those
+    that call it: the time that LLVM takes grows with every copy. For functions that are called a
+    few times a tree: such a call counts the references to every array that it passes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.none(), generate

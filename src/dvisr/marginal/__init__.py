@@ -1,8 +1,7 @@
 """log p(y | tree): constants and noise integrated out."""
 
-from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants
+from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants, ridge
 from dvisr.marginal.engine import Engine, Fits
-from dvisr.marginal.gaussian import ridge
 from dvisr.marginal.weighing import Weighed, log_joint_of, noise_draws, residuals_of, weigh
 
 __all__ = [

@@ -16,8 +16,8 @@ from dvisr.evaluation.tree import Language, make_language, make_work, own_operat
 from dvisr.library import Library
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
+from dvisr.marginal.law import DECADES, NORMAL, Law, make_fit
 from dvisr.marginal.mixtures import near_zero
-from dvisr.marginal.optimising import DECADES, NORMAL, Law, make_fit
 from dvisr.noise import AbstractNoise
 from dvisr.problem import Problem
 

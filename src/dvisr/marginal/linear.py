@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from dvisr.library.compiling import compiled_inside
-from dvisr.marginal.calls import stand_alone
+from dvisr.library.compiling import compiled_inside, stand_alone
 from dvisr.marginal.optimising import linearise
 
 

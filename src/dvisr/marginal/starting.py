@@ -10,16 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.evaluation.tree import CONSTANT, EACH, FIRST, JOINT, evaluate_tree
-from dvisr.library.compiling import compiled_inside
-from dvisr.marginal.calls import stand_alone
-from dvisr.marginal.optimising import (
-    MAX_CANDIDATES,
-    NORMAL,
-    cholesky,
-    linearise,
-    misfit_at,
-    solve,
-)
+from dvisr.library.compiling import compiled_inside, stand_alone
+from dvisr.marginal.law import MAX_CANDIDATES, NORMAL
+from dvisr.marginal.optimising import cholesky, linearise, misfit_at, solve
 
 _CELLS_A_LOBE = 4.0  # frequencies tried in each width of a peak, 2 pi over the reach
 _FEWEST_CELLS = 8

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from dvisr.evaluation.tree import make_work
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
+from dvisr.marginal.law import make_fit
 from dvisr.marginal.mixtures import Mixture, inverse
-from dvisr.marginal.optimising import make_fit
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12

@@ -1,0 +1,315 @@
+"""Distinct modes of one tree's constants, by compiled code: descents from several starts, mirror
+images, phases a turn further, and on ridges the modes of the constants' logarithms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dvisr.library.compiling import compiled_inside, stand_alone
+from dvisr.marginal.integrals import integral_about
+from dvisr.marginal.law import (
+    IN_LOGS,
+    MAX_MODES,
+    MAX_STARTS,
+    NORMAL,
+    ON_RIDGE,
+    PLAIN,
+    log_prior,
+    stretch,
+)
+from dvisr.marginal.optimising import cholesky, descend, height_of, misfit_at
+from dvisr.marginal.starting import from_normal, propose, seed
+
+_APART = 9.0  # squared distance, in standard deviations, from which two modes are two
+_RACE = 4  # iterations that every start gets
+_EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
+_HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
+_BELOW = 20.0  # a mode so much lower than the best is left out
+_RIDGE = 1e-3  # of a diagonal entry: what others leave of it where constants do the same work
+_FROM_PRIOR = 6  # starts over the prior at the least, where it is at odds with the best fit
+_SAME = 1e-3  # nats: ridges that fit equally well are one
+
+
+@compiled_inside
+def _apart(k, constants, mode, law, fit):
+    """The squared distance from a mode, in standard deviations."""
+    in_logs = fit.kinds[mode] == IN_LOGS
+    at, total = fit.modes[mode], 0.0
+    for i in range(k):
+        # Room for descents, free here.
+        fit.step[i] = constants[i] - at[i]
+        if in_logs:
+            apart = np.arcsinh(constants[i] / law.unit) - np.arcsinh(at[i] / law.unit)
+            fit.step[i] = apart * stretch(at[i], in_logs, law)
+    for i in range(k):
+        for j in range(k):
+            total += fit.step[i] * fit.widths[mode, i, j] * fit.step[j]
+    return total
+
+
+@compiled_inside
+def _is_new(count, k, constants, height, tolerance, law, fit):
+    """Whether to go on from here: it is no mode already kept, or lies below one that was kept on
+    its way down, whose width then says little."""
+    for mode in range(count):
+        if fit.kinds[mode] != PLAIN or height < fit.heights[mode] - tolerance - 1e-9:
+            continue
+        if _apart(k, constants, mode, law, fit) < _APART:
+            return False
+    return True
+
+
+@compiled_inside
+def copy(k, source, goal):
+    for j in range(k):
+        goal[j] = source[j]
+
+
+@compiled_inside
+def _height_at(apply, shape, constants, law, work, fit):
+    misfit = misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit)
+    return height_of(misfit, constants, shape.num_constants, shape.num_nodes < 0, law)
+
+
+@compiled_inside
+def _keep(apply, count, constants, kind, shape, law, work, fit):
+    """Keep a mode if it is none of those already kept; how many there are then."""
+    stand_alone()
+    k = shape.num_constants
+    height = _height_at(apply, shape, constants, law, work, fit)
+    if not height < np.inf:
+        return count
+    for mode in range(count):
+        is_alike = (kind == IN_LOGS) == (fit.kinds[mode] == IN_LOGS)
+        if is_alike and _apart(k, constants, mode, law, fit) < _APART:
+            if kind != IN_LOGS and height < fit.heights[mode] - 1e-9:
+                copy(k, constants, fit.modes[mode])
+                fit.heights[mode] = height
+                fit.kinds[mode] = kind
+                fit.masses[mode] = integral_about(apply, mode, shape, law, work, fit)
+            return count
+    place = count
+    if count == MAX_MODES:
+        place = 0 * count
+        for mode in range(count):
+            if fit.heights[mode] > fit.heights[place]:
+                place = mode
+        if height >= fit.heights[place]:
+            return count
+    copy(k, constants, fit.modes[place])
+    fit.heights[place] = height
+    fit.kinds[place] = kind
+    fit.masses[place] = integral_about(apply, place, shape, law, work, fit)
+    return max(count, place + 1)
+
+
+@compiled_inside
+def _mirrored(apply, count, shape, law, work, fit):
+    """Modes with some signs reversed, where that changes nothing: they are found for certain."""
+    stand_alone()
+    k = shape.num_constants
+    if (law.prior == NORMAL and law.first != 0.0) or k > 4:
+        return count
+    for mode in range(min(count, 4)):
+        height = fit.heights[mode]
+        for signs in range(1, 2**k):
+            for j in range(k):
+                fit.here[j] = fit.modes[mode, j] * (-1.0 if (signs >> j) & 1 else 1.0)
+            mirrored = _height_at(apply, shape, fit.here, law, work, fit)
+            if abs(mirrored - height) < 1e-7 * (1.0 + abs(height)):
+                count = _keep(apply, count, fit.here, fit.kinds[mode], shape, law, work, fit)
+    return count
+
+
+@compiled_inside
+def _turned(apply, count, tolerance, shape, law, work, fit):
+    """Modes with a constant a turn further, where that changes nothing: it is a phase. The prior is
+    another there, so that the mode is moved a little."""
+    stand_alone()
+    if not shape.is_periodic:
+        return count
+    k, always, never = shape.num_constants, shape.num_nodes > 0, count < 0
+    # The highest first: a mode found late may take the place of a lower one, and has its turn too.
+    heights, start = np.full(MAX_MODES, np.nan), np.empty(k)
+    for _ in range(4 * MAX_MODES):
+        mode = -1
+        for place in range(count):
+            is_due = fit.heights[place] != heights[place] and fit.kinds[place] != IN_LOGS
+            if is_due and (mode < 0 or fit.heights[place] < fit.heights[mode]):
+                mode = place
+        if mode < 0:
+            break
+        heights[mode], kind = fit.heights[mode], fit.kinds[mode]
+        copy(k, fit.modes[mode], start)
+        misfit = misfit_at(apply, shape, start, always, law, work, fit)
+        for step in range(2 * k):
+            copy(k, start, fit.here)
+            fit.here[step // 2] += 2.0 * np.pi * (1.0 if step % 2 else -1.0)
+            moved = misfit_at(apply, shape, fit.here, always, law, work, fit)
+            if abs(moved - misfit) < 1e-7 * (1.0 + abs(misfit)):
+                descend(
+                    apply, shape, fit.here, always, never, 25, tolerance, np.inf, law, work, fit
+                )
+                count = _keep(apply, count, fit.here, kind, shape, law, work, fit)
+    return count
+
+
+@compiled_inside
+def _put_in_order(k, count, wanted, fit):
+    """The best candidates first, as many as are wanted."""
+    for place in range(wanted):
+        best = place
+        for other in range(place + 1, count):
+            if fit.candidate_squares[other] < fit.candidate_squares[best]:
+                best = other
+        if best == place:
+            continue
+        squares = fit.candidate_squares[place]
+        fit.candidate_squares[place] = fit.candidate_squares[best]
+        fit.candidate_squares[best] = squares
+        for j in range(k):
+            value = fit.candidates[place, j]
+            fit.candidates[place, j] = fit.candidates[best, j]
+            fit.candidates[best, j] = value
+
+
+@compiled_inside
+def _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state):
+    """Of many candidates the most promising get a few iterations each; how many of those there are,
+    in order, at the beginning of `fit.candidates`. Most starts lead nowhere, and that shows
+    early."""
+    stand_alone()
+    k = shape.num_constants
+    # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
+    never = k < 0
+    count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
+    chosen = min(count, num_starts, MAX_STARTS)
+    _put_in_order(k, count, chosen, fit)
+    for number in range(chosen):
+        fit.candidate_squares[number] = descend(
+            apply, shape, fit.candidates[number], never, never, _RACE, tolerance, np.inf, law, work,
+            fit,
+        )  # fmt: skip
+    _put_in_order(k, chosen, chosen, fit)
+    return chosen
+
+
+@compiled_inside
+def _is_on_ridge(k, fit):
+    """Whether the squares leave a combination of constants open: after a Cholesky factorisation of
+    the Gram matrix next to nothing is left of a diagonal entry."""
+    for i in range(k):
+        for j in range(k):
+            fit.matrix[i, j] = fit.gram[i, j]
+        fit.matrix[i, i] += 1e-12 * fit.gram[i, i] + 1e-300
+    if not cholesky(fit.matrix, k, fit.factor):
+        return True
+    left = 1.0
+    for i in range(k):
+        left = min(left, fit.factor[i, i] * fit.factor[i, i] / fit.matrix[i, i])
+    return left < _RIDGE
+
+
+@compiled_inside
+def _has_no_hope(apply, shape, constants, bar, law, work, fit):
+    """Whether even a much better fit than this one would not come up to `bar`."""
+    if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
+        return True
+    for point in range(len(law.y)):
+        work.by_first[point] *= np.sqrt(_HOPE)
+    hoped = law.misfit(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
+    return law.perfect - hoped < bar
+
+
+@compiled_inside
+def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state):
+    """Modes from starts over a Normal prior. Where it is at odds with the best fit, descents that
+    come from there have a long way, and other modes may be higher."""
+    k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
+    for _ in range(max(_FROM_PRIOR, num_starts // 4)):
+        for j in range(k):
+            fit.here[j] = from_normal(law, state)
+        height = descend(
+            apply, shape, fit.here, always, never, 100, tolerance, np.inf, law, work, fit
+        )
+        if height < np.inf:
+            kind = ON_RIDGE if k > 1 and _is_on_ridge(k, fit) else PLAIN
+            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+    return found
+
+
+@compiled_inside
+def _signs(k, constants):
+    signs = 0
+    for j in range(k):
+        signs = 2 * signs + (1 if constants[j] > 0.0 else 0)
+    return signs
+
+
+@compiled_inside
+def find_modes(
+    apply, tokens, shape, language, num_starts, tolerance, bar, law, work, fit, units, state
+):
+    """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
+    start is far below `bar`, a log marginal likelihood, it is left where it is."""
+    stand_alone()
+    k = shape.num_constants
+    always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
+    seed(tokens, shape.num_nodes, state)
+    count = _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state)
+    # To find every mode takes every start to its end; to find the best, some of the best.
+    finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
+    found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
+    ridge_misfit, ridge_signs = np.inf, -1
+    highest_prior = k * log_prior(law.first, law)
+    for place in range(finalists):
+        copy(k, fit.candidates[place], fit.here)
+        if not fit.candidate_squares[place] < np.inf:
+            continue
+        if place == 0 and _has_no_hope(apply, shape, fit.here, bar, law, work, fit):
+            return _keep(apply, found, fit.here, plain, shape, law, work, fit)
+        squares = descend(
+            apply, shape, fit.here, never, never, 25, tolerance, least, law, work, fit
+        )
+        if not squares < np.inf:
+            continue
+        is_ridge = k > 1 and _is_on_ridge(k, fit)
+        misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
+        # What is hopelessly far from the best so far is no mode of the posterior that matters. A
+        # prior may be at odds with the best fit: then it is the other modes that matter.
+        if law.prior == NORMAL:
+            if misfit - highest_prior > lowest + _BELOW + 5.0 * k:
+                continue
+        elif misfit > least_misfit + _BELOW + 5.0 * k:
+            continue
+        height = height_of(misfit, fit.here, k, never, law)
+        if is_ridge:
+            # All starts that end on one ridge lead to the same places.
+            if abs(misfit - ridge_misfit) < _SAME and ridge_signs == _signs(k, fit.here):
+                continue
+            ridge_misfit, ridge_signs = misfit, _signs(k, fit.here)
+        elif found and not _is_new(found, k, fit.here, height, tolerance, law, fit):
+            continue
+        copy(k, fit.here, fit.candidates[place])
+        reached = descend(
+            apply, shape, fit.here, always, never, 100, tolerance, np.inf, law, work, fit
+        )
+        strain = max(strain, height - reached)
+        if law.prior != NORMAL or height - reached < _BELOW:
+            least, least_misfit = min(least, squares), min(least_misfit, misfit)
+        if reached < np.inf:
+            lowest = min(lowest, reached)
+            kind = ON_RIDGE if is_ridge else PLAIN
+            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+        if is_ridge:
+            copy(k, fit.candidates[place], fit.here)
+            reached = descend(
+                apply, shape, fit.here, always, always, 100, tolerance, np.inf, law, work, fit
+            )
+            if reached < np.inf:
+                kind = IN_LOGS + 0 * k
+                found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+    if law.prior == NORMAL and strain > _BELOW and not shape.is_affine:
+        found = _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state)
+    found = _mirrored(apply, found, shape, law, work, fit)
+    return _turned(apply, found, tolerance, shape, law, work, fit)
