@@ -8,9 +8,9 @@ import pytest
 from dvisr.constraints import Constraints, Grammar
 from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
-from dvisr.search import sweeping
 from dvisr.search.legality import Legality
 from dvisr.search.sweeping import Sweep
+from dvisr.settings import SearchSettings
 from tests import reference
 
 Case = tuple[list[str], list[str], bool, int, Constraints]
@@ -54,7 +54,7 @@ def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
     """Rows of all trees that one replacement by a small tree, or one operator put above a subtree
     with a leaf beside it, makes of a tree; legal or not."""
     library, length = grammar.library, grammar.max_tokens
-    size = min(sweeping.SMALL, length)
+    size = min(SearchSettings().small_tokens, length)
     small = [
         reference.nested(library, tuple(int(token) for token in row if token >= 0))
         for row in enumerate_trees(Grammar(library, size))
@@ -114,7 +114,7 @@ def test_of_too_many_changes_a_random_part_is_taken() -> None:
     row = np.array([*tokens, -1, -1], dtype=np.int8)
     sweep = Sweep(grammar)
     one = sweep.changes(row, np.random.default_rng(0))
-    assert 0 < len(one) <= sweeping.MOST_CHANGES
+    assert 0 < len(one) <= SearchSettings().most_changes
     assert Legality(grammar)(one).all()
     np.testing.assert_array_equal(one, sweep.changes(row, np.random.default_rng(0)))
     two = sweep.changes(row, np.random.default_rng(1))
@@ -128,6 +128,6 @@ def test_many_columns_leave_smaller_replacements() -> None:
     sweep = Sweep(Grammar(library, 7, "default"))
     row = np.array([library.find("x3"), *[-1] * 6], dtype=np.int8)
     found = sweep.changes(row, np.random.default_rng(0))
-    assert len(found) <= sweeping.MOST_CHANGES
+    assert len(found) <= SearchSettings().most_changes
     leaves = {int(tree[0]) for tree in found if tree[1] < 0}
     assert len(leaves) > 50

@@ -50,7 +50,7 @@ def compiled_callback(signature: Any, function: Callable[..., Any]) -> Any:
     return callback
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def stand_alone(context: Any) -> Any:
     """Called anywhere in a compiled function, it keeps that function from being copied into those
     that call it: the time that LLVM takes grows with every copy. For functions that are called a
