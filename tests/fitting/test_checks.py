@@ -10,6 +10,7 @@ import pytest
 
 from dvisr.checks import SEARCH, Check, Grade, graded
 from dvisr.fitting import checks
+from dvisr.fitting.building import make_posterior
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.settings import CheckSettings
 from tests.fitting.problems import LINE, X, problem_of, weighed
@@ -208,12 +209,12 @@ def weigher() -> FormWeigher:
 def test_explained_is_the_r_squared_of_the_posteriors_mean(weigher: FormWeigher) -> None:
     slope, offset = np.polyfit(X, LINE, 1)
     expected = 1.0 - ((LINE - slope * X - offset) ** 2).mean() / LINE.var()
-    found = checks.explained(weigher.search.problem, weigher.posterior())
+    found = checks.explained(weigher.search.problem, make_posterior(weigher))
     assert found == pytest.approx(expected, abs=0.005)
 
 
 def test_what_the_checks_of_the_data_are_given(weigher: FormWeigher) -> None:
-    problem, posterior = weigher.search.problem, weigher.posterior()
+    problem, posterior = weigher.search.problem, make_posterior(weigher)
     rep = checks.replication(problem, posterior, 3)
     assert rep.curves.shape == rep.residuals.shape == rep.replicated.shape == (1000, len(X))
     np.testing.assert_array_equal(rep.y, problem.data.y)
@@ -239,5 +240,5 @@ def test_what_the_checks_of_the_data_are_given(weigher: FormWeigher) -> None:
 def test_rows_seen_twice_count_twice() -> None:
     weights = np.array([2.0, 1.0] * 7)
     made: Any = weigher_of(problem_of(sample_weight=weights))
-    rep = checks.replication(made.search.problem, made.posterior(), 0)
+    rep = checks.replication(made.search.problem, make_posterior(made), 0)
     np.testing.assert_array_equal(rep.counts, weights[rep.position])

@@ -12,6 +12,7 @@ import pytest
 
 from dvisr.diagnostics import log_total
 from dvisr.exact import exact_posterior
+from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.search import Search
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.problem import Problem
@@ -43,7 +44,7 @@ def test_shares_are_the_oracles(weigher: FormWeigher) -> None:
     expected = dict(
         zip(*oracle.table(200)[["expression", "probability"]].T.to_numpy(), strict=True)
     )
-    posterior = weigher.posterior()
+    posterior = make_posterior(weigher)
     assert posterior.is_exact
     assert posterior.log_evidence == pytest.approx(oracle.log_evidence, abs=0.02)
     for tree in posterior.trees[:10]:
@@ -61,7 +62,7 @@ def test_likely_forms_are_weighed_well_and_others_roughly(weigher: FormWeigher) 
 
 
 def test_draws_are_of_each_form_as_often_as_it_is_likely(weigher: FormWeigher) -> None:
-    posterior, shares = weigher.posterior(), weigher.shares()
+    posterior, shares = make_posterior(weigher), weigher.shares()
     draws = posterior.draws
     counts = np.bincount(draws.tree, minlength=len(draws.expressions)) / len(draws)
     kept = np.sort(shares)[::-1][: len(counts)]
@@ -71,7 +72,7 @@ def test_draws_are_of_each_form_as_often_as_it_is_likely(weigher: FormWeigher) -
 
 
 def test_functions_add_up_their_forms(weigher: FormWeigher) -> None:
-    posterior, shares = weigher.posterior(), weigher.shares()
+    posterior, shares = make_posterior(weigher), weigher.shares()
     seen: set[int] = set()
     for function in posterior.functions:
         assert not seen & set(function.forms)
@@ -87,7 +88,7 @@ def test_functions_add_up_their_forms(weigher: FormWeigher) -> None:
 def test_a_tree_has_constants_in_its_own_order() -> None:
     """With no constraints c + x0 * c is a tree too, and its first constant is the offset."""
     own = weigher_of(problem_of(constraints="none"))
-    trees = {str(tree.expression): tree.weighed for tree in own.posterior().trees[:20]}
+    trees = {str(tree.expression): tree.weighed for tree in make_posterior(own).trees[:20]}
     one, other = trees["x0 * c + c"], trees["c + x0 * c"]
     assert one is not None
     assert other is not None
@@ -159,7 +160,7 @@ def test_probability_that_moved_is_between_functions(
     before: list[float], after: list[float], groups: list[tuple[int, ...]], expected: float
 ) -> None:
     posterior: Any = SimpleNamespace(functions=[SimpleNamespace(forms=forms) for forms in groups])
-    assert Shares(after).moved(np.array(before), posterior) == pytest.approx(expected)
+    assert moved(Shares(after), np.array(before), posterior) == pytest.approx(expected)
 
 
 def test_nothing_that_is_defined_is_an_error_that_says_so() -> None:
@@ -167,4 +168,4 @@ def test_nothing_that_is_defined_is_an_error_that_says_so() -> None:
         x=-1.0 - X**2, operators=("log", "sqrt"), constants=False, constraints=["min-tokens=2"]
     )
     with pytest.raises(ValueError, match="no expression that was tried is defined"):
-        weigher_of(problem).posterior()
+        make_posterior(weigher_of(problem))

@@ -15,6 +15,7 @@ import pandas as pd
 
 from dvisr.checks import Check, Verdict
 from dvisr.fitting import checks
+from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
 from dvisr.fitting.search import Progress, Search
 from dvisr.fitting.training import distance_to_visited, draw_afresh, train_on_visited
@@ -153,9 +154,9 @@ class SearchFitter(AbstractFitter):
             weigher.complete()
             weigher.weigh_likely(deadline)
         weigher.weigh_rest(deadline)
-        posterior = weigher.posterior()
+        posterior = make_posterior(weigher)
         if before is not None and search.network is not None:
-            measured["moved"] = weigher.moved(before, posterior)
+            measured["moved"] = moved(weigher, before, posterior)
             measured["total_variation"] = distance_to_visited(search, search.network)
             measured["island_agreement"] = agreement(search.visited)
         verdict = Verdict.of(self._checks(search, weigher, posterior, measured, is_whole))
@@ -204,7 +205,7 @@ class SearchFitter(AbstractFitter):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))
             made += checks.fresh_draw_checks(measured, limits)
         elif not posterior.is_exact:
-            made.append(checks.unsure_check(len(search.unsure)))
+            made.append(checks.unsure_check(len(weigher.in_doubt())))
         made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
         return made + checks.data_checks(search.problem, posterior, search.seed)
 

@@ -1,4 +1,4 @@
-"""From visited trees to a posterior: weigh what matters, merge what is the same function, draw."""
+"""Which visited forms are weighed, to what error, and how well the evidence is then known."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 from dvisr.constants import Normal
 from dvisr.diagnostics import log_total
 from dvisr.expression import Expression
-from dvisr.fitting.merging import matched, merged, probe_rows
 from dvisr.fitting.search import Search
-from dvisr.marginal import Weighed, noise_draws, nonlinear_constants, weigh
-from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
+from dvisr.marginal import Weighed, nonlinear_constants, weigh
 from dvisr.search.visited import VisitedTrees
 
 _COMPLETED_ABOVE = 0.005  # of the posterior: forms whose other trees are added
@@ -123,7 +121,7 @@ class FormWeigher:
     def weigh_rest(self, deadline: float | None) -> None:
         """Weigh roughly whatever else functions and draws are made of; one form at least."""
         for _ in range(_ROUNDS):
-            forms = self._foremost()
+            forms = self.foremost()
             due = [form for form in forms if form not in self.weighed]
             for form in due:
                 is_late = deadline is not None and time.perf_counter() > deadline
@@ -165,87 +163,41 @@ class FormWeigher:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every tree was weighed and no integral is in doubt that could matter. What is in
-        doubt is added to the search's list."""
-        if not self.search.is_enumerated:
-            return False
+        """Whether every tree was weighed and no integral is in doubt that could matter."""
+        return self.search.is_enumerated and not self.in_doubt()
+
+    def in_doubt(self) -> list[int]:
+        """Where all trees are listed: forms that could matter and whose integrals are not known."""
         shares = self.shares()
-        doubtful = self._due(shares)
-        if self._error(shares) > self.settings.exact_error:
-            worst = [f for f in self.weighed if shares[f] * self.weighed[f].error > 1e-3]
-            doubtful += worst or list(self.weighed)
-        evidence = log_total(self.visited.form_log_joint)
+        doubtful = set(self._due(shares))
+        if self.error() > self.settings.exact_error:
+            worst = {f for f in self.weighed if shares[f] * self.weighed[f].error > 1e-3}
+            doubtful |= worst or set(self.weighed)
+        bar = log_total(self.visited.form_log_joint) + math.log(_DOUBTED)
         prior = self.search.problem.tree_prior
-        is_known = all(
-            highest + float(prior.log_prob(np, tree)) < evidence + math.log(_DOUBTED)
-            or self._form_of(tree) in self._is_precise
-            for tree, highest in self.search.unsure
-        )
-        listed = {tree.tobytes() for tree, _ in self.search.unsure}
-        for form in doubtful:
-            tree = self.representative(form)
-            if tree.tobytes() not in listed:
-                value = float(self.visited.form_log_marginal[form])
-                self.search.unsure.append((tree, value + _MOST_SURPRISE))
-        return is_known and not doubtful
+        for tree, highest in self.search.unsure:
+            form = self._form_of(tree)
+            could_matter = highest + float(prior.log_prob(np, tree)) >= bar
+            if could_matter and form not in self._is_precise:
+                doubtful.add(form)
+        return sorted(doubtful)
 
     def _form_of(self, tree: np.ndarray) -> int:
         number = int(np.flatnonzero((self.visited.trees == tree).all(axis=1))[0])
         return int(self.visited.tree_form[number])
 
-    def posterior(self) -> Posterior:
-        """Of what was visited and weighed."""
-        forms = [form for form in self._foremost() if form in self.weighed]
-        log_evidence = log_total(self.visited.form_log_joint)
-        if not forms or not math.isfinite(log_evidence):
-            raise ValueError(
-                "no expression that was tried is defined on these data and near enough to the "
-                "target: allow more operators or constants, or rescale the columns"
-            )
-        shares = self.shares()
-        groups = self._groups(forms)
-        functions = self._functions(groups, shares)
-        return Posterior(
-            grammar=self.search.problem.grammar,
-            functions=functions,
-            trees=tuple(self._trees(log_evidence)),
-            log_evidence=log_evidence,
-            log_evidence_stderr=self._error(shares),
-            is_exact=self.is_exact,
-            inclusion=inclusion_of(self.search.problem.grammar, functions),
-            draws=self._draws(forms, shares),
-        )
-
-    def moved(self, before: np.ndarray, posterior: Posterior) -> float:
-        """How much probability lies elsewhere than before: a total variation between functions, as
-        the posterior has merged them. `before` are shares of the forms that there were then."""
-        after = self.shares()
-        earlier = np.zeros(len(after))
-        earlier[: len(before)] = before
-        difference = after - earlier
-        grouped = [list(function.forms) for function in posterior.functions]
-        inside = {form for group in grouped for form in group}
-        rest = np.array([form not in inside for form in range(len(after))])
-        total = sum(abs(float(difference[group].sum())) for group in grouped)
-        return 0.5 * (total + float(np.abs(difference[rest]).sum()))
-
-    def _groups(self, forms: list[int]) -> list[list[int]]:
-        """Forms that the data fit to one and the same function: x * c + c and (x + c) * c, say."""
-        trees = np.array([self.representative(form) for form in forms])
-        groups = merged(self.search.engine, trees, probe_rows(self.search.problem.X))
-        return [[forms[place] for place in group] for group in groups]
-
-    def _foremost(self) -> list[int]:
+    def foremost(self) -> list[int]:
         shares = self.shares()
         order = np.argsort(-shares, kind="stable")[: self.settings.most_forms]
         needed = int(np.searchsorted(np.cumsum(shares[order]), self.settings.covered)) + 1
         return [int(form) for form in order[:needed] if shares[form] > 0.0]
 
-    def _error(self, shares: np.ndarray) -> float:
+    def error(self) -> float:
         """Of the log evidence, as far as the integrals over constants go."""
         constant = self.search.problem.grammar.library.constant_id
         if constant < 0:
             return 0.0
+        shares = self.shares()
         has_constants = (self.visited.form_tree == constant).any(axis=1)
         errors = np.zeros(len(shares))
         for form, weighed in self.weighed.items():
@@ -261,70 +213,16 @@ class FormWeigher:
         off = max(off, math.expm1(self._surprise))
         return float(np.sqrt(((shares * errors) ** 2).sum()) + off * shares[left].sum())
 
-    def _trees(self, log_evidence: float) -> list[Tree]:
-        joint = self.visited.tree_log_joint
-        count = min(self.settings.most_trees, len(joint))
-        order = np.argpartition(-joint, count - 1)[:count]
-        order = order[np.isfinite(joint[order])]
-        order = order[np.argsort(-joint[order], kind="stable")]
-        trees = [
-            Tree(
-                self.expression(self.visited.trees[number]),
-                math.exp(joint[number] - log_evidence),
-                float(joint[number]),
-                self._constants_of(int(number))
-                if place < self.settings.most_tree_constants
-                else None,
-            )
-            for place, number in enumerate(order)
-        ]
-        return sorted(
-            trees,
-            key=lambda t: (-round(t.log_joint, 9), t.expression.complexity, t.expression.tokens),
-        )
-
-    def _constants_of(self, number: int) -> Weighed | None:
-        """A tree's own constants, in its own order and with its own signs."""
-        tree, form = self.visited.trees[number], int(self.visited.tree_form[number])
-        known = self.weighed.get(form)
-        shown = self.representative(form)
-        if known is None or (tree == shown).all():
-            return known
-        X = self.search.problem.X
-        return matched(self.expression(shown), known, self.expression(tree), X)
-
-    def _functions(self, groups: list[list[int]], shares: np.ndarray) -> tuple[Function, ...]:
-        """One a group of forms. Probabilities are of the group; the expression is the most readable
-        one of those that are about as likely as the likeliest."""
-        counts = np.bincount(self.visited.tree_form, minlength=self.visited.num_forms)
-        functions = []
-        for members in groups:
-            likely = [f for f in members if shares[f] > _SIMILAR * shares[members].max()]
-            shown = min(likely, key=lambda form: self._reading_order(self.representative(form)))
-            functions.append(
-                Function(
-                    expression=self.expression(self.representative(shown)),
-                    probability=float(shares[members].sum()),
-                    log_joint=log_total(self.visited.form_log_joint[members]),
-                    num_trees=int(counts[members].sum()),
-                    weighed=self.weighed[shown],
-                    forms=tuple(members),
-                )
-            )
-        return tuple(
-            sorted(functions, key=lambda f: (-round(f.log_joint, 9), f.expression.complexity))
-        )
-
     def representative(self, form: int) -> np.ndarray:
         """The tree that is weighed and shown for a form: of its likeliest, the most readable."""
         if form not in self._representatives:
             own = np.flatnonzero(self.visited.tree_form == form)
             prior = self.visited.tree_log_prior[own]
             likeliest = self.visited.trees[own[prior > prior.max() - 1e-9]]
-            self._representatives[form] = min(likeliest, key=self._reading_order)
+            self._representatives[form] = min(likeliest, key=self.reading_order)
         return self._representatives[form]
 
-    def _reading_order(self, tree: np.ndarray) -> tuple[int, int, tuple[int, ...]]:
+    def reading_order(self, tree: np.ndarray) -> tuple[int, int, tuple[int, ...]]:
         """Few tokens first, then few differences and quotients, then constants last."""
         library = self.search.problem.grammar.library
         tokens = [int(token) for token in tree if token >= 0]
@@ -332,28 +230,3 @@ class FormWeigher:
         last = len(library)
         order = tuple(last if token == library.constant_id else token for token in tokens)
         return len(tokens), inverting, order
-
-    def _draws(self, forms: list[int], shares: np.ndarray) -> Draws:
-        rng = np.random.default_rng([self.search.seed, 1])
-        count = self.settings.num_draws
-        weights = shares[forms] / shares[forms].sum()
-        points = (np.arange(count) + rng.uniform()) / count
-        tree = np.minimum(np.searchsorted(np.cumsum(weights), points), len(forms) - 1)
-        most = max(len(self.weighed[form].mode) for form in forms)
-        constants, factor = np.zeros((count, most)), np.ones(count)
-        for number, form in enumerate(forms):
-            rows = np.flatnonzero(tree == number)
-            weighed = self.weighed[form]
-            own = weighed.constants[weighed.resampled(len(rows), rng)]
-            constants[rows, : own.shape[1]] = own
-            shown = self.representative(form)
-            factor[rows] = noise_draws(self.search.engine, shown, own, rng)
-        likelihood = self.search.problem.likelihood
-        return Draws(
-            expressions=tuple(self.expression(self.representative(form)) for form in forms),
-            tree=tree,
-            constants=constants,
-            noise_factor=factor,
-            scale=float(np.median(np.asarray(likelihood.scale))),
-            noise=likelihood.noise,
-        )
