@@ -135,3 +135,12 @@ assert not [text for text in records if "ompil" in text], records
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "room", ["policy", "sampling", "objective", "optim", "training", "recipes"]
+)
+def test_training_does_not_reach_the_oracle(room: str) -> None:
+    for path in MODULES:
+        if room_of(path) == room:
+            assert "exact" not in imports(path), path
