@@ -480,7 +480,7 @@ def test_degrees_of_freedom_are_spelt_to_the_last_digit() -> None:
         (True, "above 0"),
         (None, "above 0"),
         ([0.1, 0.2], "above 0"),
-        (object(), "noise must be a number above 0"),
+        (frozenset({1}), "noise must be a number above 0"),
         (Gaussian, "noise must be a number above 0"),
     ],
     ids=repr,
