@@ -7,11 +7,13 @@ import math
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
 import pytest
-from benchmarks import fits_shown, sweep
+from benchmarks import fits_shown, noise, sweep, verdict
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
 
+from dvisr.likelihood import make_likelihood
 from dvisr.recipes import OLDER_NAMES, RECIPES, find_recipe
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -70,3 +72,36 @@ def test_the_sweep_starts_from_the_default() -> None:
 def test_a_page_without_a_place_for_a_table_is_refused() -> None:
     with pytest.raises(ValueError, match="no place"):
         with_tables("nothing", {"numbers": "| 1 |\n"})
+
+
+def test_the_page_of_verdicts_shows_what_was_measured() -> None:
+    rows = json.loads((DOCS / "verdicts.json").read_text())
+    page = (DOCS / "verdicts.md").read_text()
+    assert verdict.tables(rows) in page
+    kinds = {row["kind"] for row in rows}
+    assert {verdict.GOOD, *verdict.FAULTS} <= kinds
+    assert sum(row["kind"] == verdict.GOOD for row in rows) >= 200
+    assert sum(row["kind"] in verdict.FAULTS for row in rows) >= 200
+
+
+def test_the_page_of_fits_shows_what_was_measured_of_noise_models() -> None:
+    measured = json.loads((DOCS / "noise.json").read_text())
+    page = (DOCS / "fits.md").read_text()
+    assert noise.nuts_table(measured["nuts"]) in page
+    assert noise.outlier_table(measured["outliers"]) in page
+
+
+def test_the_prior_of_the_noise_is_as_the_page_says() -> None:
+    """The median at 1.5 s, 5 % below 0.5 s and above 16 s, with s a thousandth of the spread."""
+    page = " ".join((DOCS / "language.md").read_text().split())
+    assert "s is a thousandth of the standard deviation of y" in page
+    assert "the median of the prior lies at 1.5 s, 5 % of it below 0.5 s and 5 % above 16 s" in page
+    y = np.array([1.0, 2.0, 4.0, 7.0])
+    likelihood = make_likelihood(y, "infer")
+    assert likelihood.prior is not None
+    np.testing.assert_allclose(likelihood.scale, 1e-3 * y.std())
+    assert likelihood.prior.cdf(1.5) == pytest.approx(0.5, abs=0.01)
+    assert likelihood.prior.cdf(0.5) == pytest.approx(0.05, abs=0.006)
+    assert 1.0 - likelihood.prior.cdf(16.0) == pytest.approx(0.05, abs=0.006)
+    relative = make_likelihood(y, "relative")
+    np.testing.assert_allclose(relative.scale, 1e-3 * np.log(y).std())

@@ -15,6 +15,9 @@ class SearchSettings:
     ----------
     num_steps, num_samples : int
         Steps, and trees of each kind that a step tries, where the user gives none.
+    extra_steps, steps_at_once : int
+        The most steps more, and how many at a time, that are made where the user gives no number
+        and the search has not settled: two independent searches disagree, or the evidence grows.
     max_enumerated, max_enumerated_points : int
         Where the grammar has no more trees (trees times rows), all are weighed, none searched.
     small_trees : int
@@ -60,6 +63,8 @@ class SearchSettings:
     """
 
     num_steps: int = 20
+    extra_steps: int = 20
+    steps_at_once: int = 5
     num_samples: int = 256
     max_enumerated: int = 20_000
     max_enumerated_points: int = 20_000_000

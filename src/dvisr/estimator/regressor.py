@@ -63,7 +63,8 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         "default" for the search; "paper", "network" and others train a network that samples
         constants.
     num_steps : int or None, default=None
-        Steps of the search, or of the training; None for the recipe's own, here 20.
+        Steps of the search, or of the training; None for the recipe's own, here 20 and up to 20
+        more while two independent searches disagree.
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : float or None, default=None

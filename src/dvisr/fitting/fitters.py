@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dvisr.checks import Check, Verdict
@@ -136,8 +137,36 @@ class SearchFitter(AbstractFitter):
             search_until = deadline - min(_RESERVED * budget.max_time, _MOST_RESERVED)
         num_steps = own.num_steps if budget.num_steps is None else budget.num_steps
         is_whole = search.run(num_steps, search_until, progress, should_stop)
+        if budget.num_steps is None and is_whole and not search.is_enumerated:
+            is_whole = self._go_on(search, search_until, progress, should_stop)
         self.search = search
         return self._outcome(search, deadline, is_whole)
+
+    def _go_on(
+        self,
+        search: Search,
+        deadline: float | None,
+        progress: Progress,
+        should_stop: Callable[[], bool],
+    ) -> bool:
+        """Some steps more while the search has not settled; whether nobody stopped it."""
+        own, limits = self.settings.search, self.settings.checks
+        made = 0
+        while made < own.extra_steps:
+            evidence = np.array([report.log_evidence for report in search.history])
+            apart = checks.agreement_check(agreement(search.visited), limits)
+            if not (apart.grade or checks.settled_check(evidence, limits).grade):
+                break
+            count = min(own.steps_at_once, own.extra_steps - made)
+            before = len(search.history)
+
+            def report(done: int, steps: int, value: float, before: int = before) -> None:
+                progress(before + done, before + steps, value)
+
+            if not search.run(count, deadline, report, should_stop):
+                return False
+            made += count
+        return True
 
     def _outcome(self, search: Search, deadline: float | None, is_whole: bool) -> Outcome:
         """Time counts from when all is compiled."""
