@@ -56,7 +56,7 @@ class SearchSettings:
         Nats at which an advantage is cut off: likelihoods of bad trees are thousands apart.
     replay_spread : float
         Trees that share the weight of replay until the last quarter of the steps.
-    final_lessons : int
+    final_updates : int
         Steps of training on the posterior over the visited, at the end.
     num_fresh, fresh_rounds : int
         Draws of the trained network to check the search by, and how often.
@@ -92,7 +92,7 @@ class SearchSettings:
     last_rate: float = 1e-4
     most_advantage: float = 5.0
     replay_spread: float = 200.0
-    final_lessons: int = 250
+    final_updates: int = 250
     num_fresh: int = 1_500
     fresh_rounds: int = 2
 

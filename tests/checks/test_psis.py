@@ -8,7 +8,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 from scipy import stats
 
-from dvisr.checks.psis import smoothed
+from dvisr.diagnostics import smoothed_weights as smoothed
 from tests.checks.posteriors import Table, fit
 
 

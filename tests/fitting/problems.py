@@ -30,7 +30,7 @@ def searching(**changes: Any) -> FitSettings:
     """Nothing is enumerated, the network is small and is soon done."""
     quick = SearchSettings(
         num_steps=5, num_samples=16, max_enumerated=0, small_trees=3, hidden_size=8,
-        final_lessons=10, num_fresh=64, fresh_rounds=1,
+        final_updates=10, num_fresh=64, fresh_rounds=1,
     )  # fmt: skip
     return FitSettings(
         search=dataclasses.replace(quick, **changes),

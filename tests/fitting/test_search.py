@@ -141,7 +141,7 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 BLIND = {
     "neighbours": 0, "swept": 0, "refined": 0, "small_trees": 0, "from_prior": 0.01,
-    "of_network": 0.0, "fresh_rounds": 0, "final_lessons": 0,
+    "of_network": 0.0, "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from dvisr.checks import psis
 from dvisr.checks.repeats import expected_distinct, rounding
+from dvisr.diagnostics import smoothed_weights
 
 MOST_DRAWS = 1000
 _MOST_REPLICATES = 2000
@@ -289,7 +289,7 @@ class LeftOut:
 
 def leave_out(rep: Replication) -> LeftOut:
     log_density = rep.log_density[rep.draws]
-    log_weights, k = psis.smoothed(-log_density)
+    log_weights, k = smoothed_weights(-np.minimum(rep.counts, 1.0) * log_density)
     weights = np.exp(log_weights)
     pit = (weights * rep.cdf[rep.draws]).sum(axis=0)
     cell = rounding(rep.y) * np.exp(logsumexp(log_weights + log_density, axis=0))

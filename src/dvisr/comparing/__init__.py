@@ -100,6 +100,7 @@ def compare(
     if not (isinstance(coverage, (int, float)) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
     data = Dataset.create(X, y, y_err, feature_names)
+    texts = _texts(expressions)
     problems = [
         make_problem(
             data,
@@ -113,9 +114,9 @@ def compare(
             noise=noise,
             sample_weight=sample_weight,
         )
-        for text in _texts(expressions)
+        for text in texts
     ]
-    formulas = _formulas(_texts(expressions), problems)
+    formulas = _formulas(texts, problems)
     seed, settings = seed_of(random_state), FitSettings()
 
     def solve(pair: tuple[Problem, Expression]) -> Compared:
@@ -125,7 +126,7 @@ def compare(
         found = list(pool.map(solve, zip(problems, formulas, strict=True)))
     if not any(one.is_defined for one in found):
         raise ValueError(
-            f"none of the formulas is defined on every row, not {formulas[0]} for one: look for "
+            f"none of the formulas is defined on every row, {formulas[0]} for example: look for "
             f"logarithms and roots of negative values and divisions by zero"
         )
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))

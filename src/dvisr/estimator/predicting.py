@@ -184,8 +184,9 @@ class PredictingMixin:
                 f"tree must be a row of posterior_, from 0 to {len(trees) - 1}, not {index!r}"
             )
         chosen = trees[int(index)]
-        if chosen.weighed is not None and len(chosen.weighed.log_weights) > 1:
-            return chosen.expression, chosen.weighed
+        known = chosen.weighed
+        if known is not None and len(known.log_weights) > 1 and np.isfinite(known.log_marginal):
+            return chosen.expression, known
         tokens = np.full(self._problem.grammar.max_tokens, -1, dtype=np.int8)
         tokens[: len(chosen.expression.tokens)] = chosen.expression.tokens
         return chosen.expression, weigh(Engine.of(self._problem), tokens, np.random.default_rng(0))

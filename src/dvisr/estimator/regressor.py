@@ -64,7 +64,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         constants.
     num_steps : int or None, default=None
         Steps of the search, or of the training; None for the recipe's own, here 20 and up to 20
-        more while two independent searches disagree.
+        more while two independent searches disagree or the evidence still grows.
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : float or None, default=None
@@ -200,6 +200,8 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
             max_time=checked.checked_seconds(self.max_time),
             num_threads=threads_of(self.n_jobs),
         )
+        if self.run_dir is not None:  # before the work, not after it
+            saving.check_can_be_saved(self.run_dir, self)
         problem = self._problem_of(data, sample_weight)
         fitter = self._fitter_for()
         seed = seed_of(self.random_state)
@@ -271,8 +273,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     def save(self, path: Any) -> None:
         """Write the fitted model into a folder; `load` reads it back."""
         check_is_fitted(self)
-        if not isinstance(path, (str, Path)):
-            raise ValueError(f"a model is saved in a folder: give its path, not {path!r}")
+        saving.check_can_be_saved(path, self)
         saving.save(Path(path), self)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -75,6 +75,13 @@ def _operator_name(operator: Any) -> str:
     return operator.name
 
 
+def check_can_be_saved(path: Any, model: Any) -> None:
+    """A `ValueError` where the path is none, or a setting can't be written to a file."""
+    if not isinstance(path, (str, Path)):
+        raise ValueError(f"a model is saved in a folder: give its path, not {path!r}")
+    plain_settings(model.get_params(deep=False))
+
+
 def save(path: Path, model: Any) -> None:
     """Write a fitted model into a folder."""
     problem: Problem = model._problem

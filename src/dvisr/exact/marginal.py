@@ -251,7 +251,11 @@ class _Problem:
         nodes = [*nodes[: len(self.plan.numeric)], np.zeros(len(nodes[0]))]
         vectors, log_weight = self._evaluate(np.stack(nodes, axis=1))
         squares = np.einsum("np,np->n", vectors, vectors)[np.isfinite(log_weight)]
-        return float(squares.min()) if len(squares) else float(np.square(self.likelihood.y).sum())
+        return (
+            float(squares.min())
+            if len(squares)
+            else float(np.square(self._residuals(np.zeros((1, len(self.X))))).sum())
+        )
 
     def _width(self, distance: np.ndarray) -> np.ndarray:
         """How wide a peak of the likelihood is, in units of residuals, that far from a perfect

@@ -129,12 +129,11 @@ def network_check(effective: float, gap: float, num_draws: int) -> Check:
 
 
 def unsure_check(num_unsure: int) -> Check:
-    """Where every tree was weighed: whether the integrals of all are known."""
+    """Where all trees are listed: whether the integrals of all are known."""
     measured = float(num_unsure)
     sentence = (
-        f"all trees were weighed, but the integrals of {num_unsure} still changed when more modes "
-        f"were looked for, so that the answer is not called exact: give a narrower prior of "
-        f"constants"
+        f"all trees are listed, but the integrals of {num_unsure} are not known well enough for "
+        f"the answer to be called exact: give a narrower prior of constants, or more time"
     )
     return Check("unsure", SEARCH, measured, 1.0, graded(measured, 1.0), sentence)
 

@@ -130,6 +130,7 @@ class SearchFitter(AbstractFitter):
                 seed=seed,
                 num_threads=budget.num_threads,
             )
+        search.problem = problem  # the same, but for the order of the rows in the user's table
         search.prepare()
         deadline = None if budget.max_time is None else time.perf_counter() + budget.max_time
         search_until = None
@@ -149,7 +150,7 @@ class SearchFitter(AbstractFitter):
         progress: Progress,
         should_stop: Callable[[], bool],
     ) -> bool:
-        """Some steps more while the search has not settled; whether nobody stopped it."""
+        """Some steps more while the search has not settled; whether it was not stopped."""
         own, limits = self.settings.search, self.settings.checks
         made = 0
         while made < own.extra_steps:

@@ -47,7 +47,7 @@ def matched(one: Expression, weighed: Weighed, two: Expression, X: np.ndarray) -
 
 
 def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[int]]:
-    """Groups of trees whose best fits by least squares are one function, on the data and beside
+    """Groups of trees whose best fits under a flat prior are one function, on the data and beside
     them. Where constants do the same work in another way the best fit is the same to the last
     digits; where one tree can do more than another it is not."""
     flat = Engine(

@@ -1,7 +1,7 @@
 """The network at the end of a search: trained on what was visited, then drawn from afresh.
 
 The sum over visited trees is a lower bound on the evidence, and replay trains the network on what
-was visited: both are blind to what nobody visited. So the trained network draws afresh; what it
+was visited: both are blind to what was never visited. So the trained network draws afresh; what it
 draws that was never visited, and what that weighs, is an estimate of what was missed.
 """
 
@@ -26,10 +26,10 @@ def train_on_visited(search: Search, network: Network, deadline: float | None = 
     own = search.settings.search
     no_advantage = np.zeros(network.num_samples)
     trees, _ = network.draw()
-    for lesson in range(own.final_lessons):
+    for update in range(own.final_updates):
         if deadline is not None and time.perf_counter() > deadline:
             return
-        rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * lesson / own.final_lessons))
+        rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
         network.learn(trees, no_advantage, search.replayed(network, 1.0), rate)
 
 

@@ -15,7 +15,6 @@ from dvisr.marginal import Weighed, nonlinear_constants, weigh
 from dvisr.search.visited import VisitedTrees
 
 _COMPLETED_ABOVE = 0.005  # of the posterior: forms whose other trees are added
-_SIMILAR = 0.4  # of the likeliest: forms of which the most readable is shown
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
 _ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
 _MOST_SURPRISE = 8.0  # nats

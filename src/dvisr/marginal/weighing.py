@@ -187,7 +187,7 @@ def _adapted(
     mixture: Mixture, constants: np.ndarray, weights: np.ndarray, settings: WeighingSettings
 ) -> Mixture:
     """One step of EM hardly moves the components along a bent ridge; a few do. Draws come in the
-    order of the components, so that every so manieth is a fair choice of them."""
+    order of the components, so that evenly spaced ones are a fair choice of them."""
     stride = -(-len(constants) // settings.most_adapted)
     kept = weights[::stride]
     if not kept.sum() > 0.0:

@@ -40,9 +40,11 @@ SIGNATURE = types.float64(_ROW, _ROW, _ROW, _ROW, _ROW)
 # Places in `parameters`.
 TOTAL, SHAPE, RATE, IS_INFERRED, STEP, OWN = 0, 1, 2, 3, 4, 5
 
-_ROUGH, _FINE = 0.75, 0.4  # of a standard deviation of log s: nodes of the trapezium rule
+_ROUGH, _FINE = 0.9, 0.4  # of a standard deviation of log s: nodes of the trapezium rule
 _MOST_DEVIATION = 0.5  # that is counted with: the prior and one row have no more, whatever s
-_NEGLIGIBLE = 37.0  # nats below the highest node: where it stops
+_FURTHEST = 1e150  # residuals beyond this can't be squared, and have likelihood zero all the same
+# Nats below the highest node where it stops: 5e-6 of the integral is left, and 1e-16.
+_ROUGHLY_NOTHING, _NOTHING = 12.0, 37.0
 
 
 def pointer(function: Callable[..., Any]) -> Any:
@@ -169,6 +171,9 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
 
     @numba.njit(error_model="numpy", nogil=True)
     def squares(residuals, counts, parameters, weights, curvatures):
+        for i in range(len(residuals)):
+            if not abs(residuals[i]) < _FURTHEST:
+                return np.inf
         log_s, value, _ = likeliest(residuals, counts, parameters)
         power = 2.0 * parameters[SHAPE] + parameters[TOTAL]
         rate = 2.0 * parameters[RATE]
@@ -194,6 +199,10 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
                 if len(curvatures) > 0:
                     curvatures[i] = curvature
             return total
+        for i in range(len(residuals)):
+            if not abs(residuals[i]) < _FURTHEST:
+                return np.inf
+        nothing = _ROUGHLY_NOTHING if parameters[STEP] > _FINE else _NOTHING
         centre, top, bend = likeliest(residuals, counts, parameters)
         # Where it is flat at its peak, its curvature does not tell how soon it falls.
         gap = parameters[STEP] * min(1.0 / math.sqrt(bend), _MOST_DEVIATION)
@@ -216,7 +225,7 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
                         weights[i] += share * weight * shrink * shrink
                         if len(curvatures) > 0:
                             curvatures[i] += share * curvature * shrink * shrink
-                if value < top - _NEGLIGIBLE:
+                if value < top - nothing:
                     break
                 node += 1
         for i in range(len(weights)):

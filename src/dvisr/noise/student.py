@@ -94,8 +94,7 @@ def _row(z, parameters):  # type: ignore[no-untyped-def]
     )
 
 
-_mixture = scale_mixture(_row)
-_squares_of, _misfit_of = _mixture
+_squares_of, _misfit_of = scale_mixture(_row)
 
 
 def _squares(residuals, counts, parameters, weights, curvatures):  # type: ignore[no-untyped-def]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from dvisr.diagnostics import smoothed_weights
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
 from dvisr.marginal import Engine, Weighed, noise_draws
@@ -42,7 +43,7 @@ def loo_of_draws(
     elif len(log_ratio) < _FEWEST_DRAWS:
         elpd = within = k = np.full(len(engine.likelihood.y), math.nan)
     else:
-        elpd, k = _left_out(log_density, log_ratio)
+        elpd, k = _left_out(log_density, log_ratio, engine.likelihood.weights)
         log_weights = log_ratio - logsumexp(log_ratio)
         within = logsumexp(log_density + log_weights[:, None], axis=0)
     return _elpd(engine.likelihood.weights, elpd, within, k, len(log_ratio), is_approximate=True)
@@ -50,7 +51,7 @@ def loo_of_draws(
 
 def loo_of_posterior(log_density: np.ndarray, weights: np.ndarray | None) -> Any:
     """The same from draws of the posterior itself: (draws, rows) log densities of single rows."""
-    elpd, k = _left_out(log_density, np.zeros(len(log_density)))
+    elpd, k = _left_out(log_density, np.zeros(len(log_density)), weights)
     within = logsumexp(log_density, axis=0) - math.log(len(log_density))
     return _elpd(weights, elpd, within, k, len(log_density), is_approximate=False)
 
@@ -106,7 +107,7 @@ def _proposed(
     with. The noise is drawn from its distribution given the constants, and so cancels there."""
     likelihood = engine.likelihood
     usable = np.flatnonzero(np.isfinite(weighed.log_weights) & np.isfinite(weighed.log_q))
-    # Draws come in the order of the proposal's components: every so manieth keeps their shares.
+    # Draws come in the order of the proposal's components: evenly spaced ones keep their shares.
     places = usable[np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(int)]
     if weighed.constants.shape[1] == 0 and likelihood.is_inferred:
         places = np.repeat(places, count)  # there is only the noise to draw
@@ -128,21 +129,12 @@ def row_log_density(
     return engine.likelihood.row_log_density(values, factor)
 
 
-def _left_out(log_density: np.ndarray, log_ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each observation: its log density when it is left out, and the Pareto k of that."""
-    from arviz_stats.base import array_stats
-
-    nothing = np.zeros(len(log_ratio))
-    points = log_density.shape[1]
-    elpd, k = np.empty(points), np.empty(points)
-    for point in range(points):
-        try:
-            with np.errstate(all="ignore"):
-                elpd[point], k[point], _ = array_stats.loo_approximate_posterior(
-                    log_density[:, point], log_ratio, nothing, chain_axis=None
-                )
-        except ValueError:  # the largest weights are all alike: there is no tail to smooth
-            elpd[point], k[point] = math.nan, 0.0
-        if math.isnan(elpd[point]):
-            elpd[point] = logsumexp(log_ratio) - logsumexp(log_ratio - log_density[:, point])
-    return elpd, k
+def _left_out(
+    log_density: np.ndarray, log_ratio: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each observation: its log density when it is left out, and the Pareto k of that. A row
+    that was seen several times loses one observation; one of a smaller weight, all that it has."""
+    often = 1.0 if weights is None else np.minimum(np.asarray(weights), 1.0)
+    log_weights, k = smoothed_weights(log_ratio[:, None] - often * log_density)
+    elpd: np.ndarray = logsumexp(log_weights + log_density, axis=0)
+    return elpd, np.where(np.isneginf(k), 0.0, k)

@@ -70,6 +70,8 @@ class Draws:
             values[rows] = np.where(
                 np.broadcast_to(defined, shape), np.broadcast_to(computed, shape), np.nan
             )
+        if self.noise.link == "log":  # where the formula is not positive, so is no observation
+            values = np.where(values > 0.0, values, np.nan)
         return values
 
     def parts(self, num_rows: int) -> list[slice]:
@@ -102,8 +104,8 @@ def moments(
     for part in draws.parts(len(X)):
         curves = draws.curves(X[part])
         sigmas = draws.sigmas(curves, None if bars is None else bars[part])
-        with np.errstate(all="ignore"):
-            unit = np.abs(draws.noise.observed(curves, sigmas, 1.0) - curves)
+        with np.errstate(all="ignore"):  # the bound is the same whether bars are given or not
+            unit = np.abs(draws.noise.observed(curves, draws.sigmas(curves, None), 1.0) - curves)
         clipped = bounded(curves, _root_mean_square(unit))
         undefined[part] = np.isnan(curves).mean(axis=0)
         present = ~np.isnan(clipped)

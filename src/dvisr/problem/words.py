@@ -12,6 +12,7 @@ import numpy as np
 
 from dvisr.constants import AbstractConstantPrior, Normal, constant_prior
 from dvisr.constraints import Constraints, Grammar, max_constants
+from dvisr.constraints.rules import CountRule
 from dvisr.library import Library, Token
 from dvisr.likelihood import make_likelihood
 from dvisr.prior import TreePrior
@@ -95,10 +96,16 @@ def most_constants(most: int | None, rules: Sequence[Any]) -> int | None:
 
 
 def _is_limit(rule: Any) -> bool:
-    return isinstance(rule, str) and rule.strip().startswith("max-constants=")
+    """Whether a rule, by name or as an object, limits the number of constants."""
+    if isinstance(rule, str):
+        return rule.strip().startswith("max-constants=")
+    is_count = isinstance(rule, CountRule) and rule.maximum is not None
+    return is_count and rule == max_constants(rule.maximum)
 
 
-def _limit_of(rule: str) -> int | None:
+def _limit_of(rule: Any) -> int | None:
+    if isinstance(rule, CountRule):
+        return rule.maximum
     number = rule.partition("=")[2].strip()
     return int(number) if number.isdigit() else None
 
