@@ -8,6 +8,8 @@ import pytest
 from dvisr import DVISRRegressor
 from dvisr.estimator import FitWarning
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_papers_experiment_with_constants() -> None:
     """y = x0^2, noise 1: the seven probabilities of the paper's table, and its evidence."""

@@ -19,6 +19,8 @@ from matplotlib import image
 from dvisr import runs
 from tests.signals import heed_interrupts
 
+pytestmark = pytest.mark.slow
+
 # The processes share what they compile: the programs are the same, and most of the time.
 CACHE = tempfile.mkdtemp()
 ENVIRONMENT = {

@@ -45,6 +45,8 @@ from tests.objective.test_others import (
 )
 from tests.problems import Small, small
 
+pytestmark = pytest.mark.slow
+
 NUM_STEPS = 30
 AT_FIRST, AT_LAST = jnp.asarray(0), jnp.asarray(20)  # nothing is faded, all is
 
