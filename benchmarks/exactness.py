@@ -25,6 +25,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.evaluation import evaluate
 from dvisr.exact import log_marginal
 from dvisr.expression import Expression, canonical_form
+from dvisr.fitting.building import make_posterior
 from dvisr.fitting.search import Search
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.marginal import nonlinear_constants
@@ -191,7 +192,7 @@ def measure(space: Space, known: Truths) -> Measured:
     looks = visited.form_log_marginal.copy()
     weigher.weigh_likely(None)
     weigher.weigh_rest(None)
-    posterior = weigher.posterior()
+    posterior = make_posterior(weigher)
     seconds = time.perf_counter() - began
     values = np.array([known[form_of(problem, tree)] for tree in trees])
     prior = np.array(

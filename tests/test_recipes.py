@@ -99,6 +99,7 @@ def test_variants_keep_what_they_do_not_change() -> None:
     assert (transformer.head, transformer.skeleton_first) == (default.head, True)
 
 
+@pytest.mark.slow
 def test_the_default_with_constants_trains_in_single_precision() -> None:
     recipe = find_recipe("default", "constants", 3, 64)
     experiment = tabled("constants", "quadratic")

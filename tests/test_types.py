@@ -157,8 +157,8 @@ def test_masked_values_are_missing() -> None:
         ({"max_tokens": float("inf")}, ValueError, "max_tokens must be a whole number"),
         ({"noise": None}, ValueError, "noise must be"),
         ({"operators": None}, ValueError, "operators must be"),
-        ({"constraints": None}, ValueError, "constraints must be"),
-        ({"constant_prior": "normal"}, ValueError, "constant_prior must be"),
+        ({"constraints": None}, ValueError, "a constraint must be a name or a rule"),
+        ({"constant_prior": "nrmal"}, ValueError, "did you mean 'normal'"),
     ],
 )
 def test_wrong_settings(settings: dict[str, object], error: type[Exception], message: str) -> None:

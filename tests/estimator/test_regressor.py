@@ -284,6 +284,7 @@ def test_random_state() -> None:
     assert (nobodys[0] != nobodys[1]).any()
 
 
+@pytest.mark.slow
 def test_recipe() -> None:
     """Another than the default draws its constants, and learns to."""
     with pytest.raises(ValueError, match="there is no recipe 'papr': did you mean 'paper'"):

@@ -140,6 +140,7 @@ def test_two_nonlinear_constants_against_mpmath() -> None:
     assert found.error < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["x * c", "x * c + c", "c * exp(c * z) + x"])
 def test_inferred_noise_is_one_more_dimension(text: str) -> None:
     """The noise integrated last, by hand, over the known-noise answers."""

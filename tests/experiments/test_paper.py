@@ -23,6 +23,8 @@ from dvisr.runs import BrokenFile
 from dvisr.sampling import ExploringDraws, IndependentDraws, StratifiedDraws
 from tests.exact.test_paper import LOG_EVIDENCE, SCALING, TABLES
 
+pytestmark = pytest.mark.slow
+
 # The three tables of hyperparameters, retyped from the paper: those that are numbers.
 NUMBERS = {
     "simple": (250, 100, 10, 32, 1e-2, 0.9, 1e-6, 0.5, 15, 1e-6),

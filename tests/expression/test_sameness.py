@@ -143,6 +143,7 @@ def test_equal_forms_have_equal_values() -> None:
     assert 100 < len(by_form) < count_trees(grammar) / 2
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_marginals_equal_a_brute_force_grid(data: st.DataObject) -> None:

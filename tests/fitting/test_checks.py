@@ -197,7 +197,7 @@ def test_unsure() -> None:
     for count in (1, 30):
         check = checks.unsure_check(count)
         assert check.grade is CAUTION
-        assert f"integrals of {count} still changed" in check.sentence
+        assert f"integrals of {count} are not known well enough" in check.sentence
         assert_sound(check)
 
 

@@ -56,7 +56,7 @@ def test_likely_forms_are_weighed_well_and_others_roughly(weigher: FormWeigher) 
     shares = weigher.shares()
     for form in np.flatnonzero(shares > weigher.settings.above_if_enumerated):
         assert weigher.weighed[int(form)].error < weigher.settings.error
-    fewer = dataclasses.replace(WeighingSettings(), above_if_enumerated=0.5)
+    fewer = dataclasses.replace(WeighingSettings(), above_if_enumerated=0.5, most_left=1.0)
     rough = weigher_of(problem_of(), FitSettings(weighing=fewer))
     assert len(rough._is_precise) < len(weigher._is_precise)
 

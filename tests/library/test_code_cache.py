@@ -157,7 +157,7 @@ def test_sources_that_changed_since_the_start_are_not_kept(
     package = tmp_path / "package"
     package.mkdir()
     source = package / "source.py"
-    source.write_text("")
+    source.write_text("import numba")
     monkeypatch.setattr(code_cache, "PACKAGE", package)
     monkeypatch.setenv("DVISR_CACHE_DIR", str(tmp_path / "cache"))
     find = code_cache.code_folder.__wrapped__
@@ -181,7 +181,7 @@ def test_the_folders_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     find = code_cache.code_folder.__wrapped__
     made = []
     for number in range(8):
-        (package / "source.py").write_text(f"number = {number}")
+        (package / "source.py").write_text(f"import numba\nnumber = {number}")
         os.utime(package / "source.py", (0.0, 0.0))
         folder = find()
         assert folder is not None

@@ -121,6 +121,7 @@ def test_the_mean_gradient_is_the_exact_one(name: str) -> None:
         assert np.abs((found.mean(axis=0) - expected) / errors).max() > 6.0
 
 
+@pytest.mark.slow
 def test_stratified_draws_have_the_exact_gradient_and_less_noise() -> None:
     case, objective = WITHOUT, Reinforce(NUM_SAMPLES, NoBaseline(), StratifiedDraws())
     found = estimates(case, objective, None)

@@ -695,6 +695,7 @@ def exact_gradient(case: Small) -> np.ndarray:
     return np.asarray(compiled(lambda policy: flat(jax.grad(elbo)(policy)))(case.policy))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 def test_constants_last_have_the_exact_gradient(name: str) -> None:
     case = skeleton_first(name)
@@ -732,6 +733,7 @@ def test_constants_last_keep_the_contract(name: str, monkeypatch: pytest.MonkeyP
     contracts.check_policy(skeleton_policy(grammar, name), grammar)
 
 
+@pytest.mark.slow
 def test_risk_seeking_has_the_score_where_constants_come_last() -> None:
     """With a share of 1 and no entropy: the mean of (R - least R) grad log q over the batch."""
     case, num_samples = small(("+",), constants=True, max_tokens=1), 16

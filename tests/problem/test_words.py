@@ -322,7 +322,7 @@ def test_what_one_refuses_all_refuse() -> None:
     refused("constants' prior standard deviation must be above 0", constant_prior="normal:0,-1")
     refused("sample_weight must not be negative", sample_weight=[1, 1, -1, 1, 1])
     refused("sample_weight must be one number a row", sample_weight=[1, 1])
-    refused("every row has a sample_weight of 0", sample_weight=np.zeros(5))
+    refused("every row has a sample_weight of zero", sample_weight=np.zeros(5))
     refused("y_err must be above zero", y_err=[1, 1, 0, 1, 1])
 
 

@@ -37,9 +37,9 @@ _MOST_DIGESTS = 5  # folders that stay when one is added
 _DIGITS = 32  # of a digest
 _IMPORTED = time.time()
 _COMPILES = re.compile(
-    rb"^(import numba|from numba|from dvisr\.(library\.compiling|noise\.kernel))", re.MULTILINE
+    rb"^(import numba|from numba|from \w+\.(library\.compiling|noise\.kernel))", re.MULTILINE
 )
-_IMPORTS = re.compile(rb"^from (dvisr[.\w]*) import|^import (?:dvisr[.\w]*)", re.MULTILINE)
+_IMPORTS = re.compile(rb"^from (\w[.\w]*) import", re.MULTILINE)
 
 
 class KeptCode:
@@ -166,7 +166,9 @@ def _sources() -> list[Path]:
     sources = set(due)
     while due:
         for module in _IMPORTS.findall(contents[due.pop()]):
-            parts = [*module.decode().split(".")[1:]]
+            package, *parts = module.decode().split(".")
+            if package != PACKAGE.name:
+                continue
             for path in (PACKAGE.joinpath(*parts, "__init__.py"), PACKAGE.joinpath(*parts)):
                 path = path if path.suffix else path.with_suffix(".py")
                 if path in contents and path not in sources and parts:
