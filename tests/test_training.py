@@ -88,7 +88,6 @@ from dvisr.experiments.paper import scaling, tabled
 from dvisr.optim import ReduceOnPlateau
 from dvisr.recipes import find_recipe
 
-pytestmark = pytest.mark.slow
 small = bits(advanced(made(tabled("constants", "linear")), [40]))
 large = bits(advanced(made(scaling(8), find_recipe("paper", "scaling")), [3]))  # many threads
 print(hashlib.sha256(b"".join(small + large)).hexdigest())
