@@ -23,7 +23,7 @@ NOISE_PRIOR_FRACTION = 1e-3
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["y", "scale", "weights"],
+    data_fields=["y", "scale", "weights", "y_err"],
     meta_fields=["noise", "prior", "total"],
 )
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Likelihood:
         How often each row was seen; None: once.
     total : float, optional
         The sum of the weights.
+    y_err : ndarray of shape (rows,), optional
+        Error bars as they were given, which `scale` was made of.
     """
 
     noise: AbstractNoise
@@ -54,6 +56,7 @@ class Likelihood:
     prior: ScalePrior | None = None
     weights: onp.ndarray | None = None
     total: float | None = None
+    y_err: onp.ndarray | None = None
 
     @property
     def count(self) -> float:
@@ -63,6 +66,20 @@ class Likelihood:
     @property
     def is_inferred(self) -> bool:
         return self.prior is not None
+
+    @property
+    def typical_scale(self) -> float:
+        """The median of the rows' scales: their own where they are alike."""
+        return float(onp.median(onp.asarray(self.scale)))
+
+    @property
+    def noise_unit(self) -> tuple[str, float]:
+        """What the size of the noise is called, and what the factor s is multiplied by for it: the
+        scale in the units of y (of its logarithm for relative noise), or, with error bars, a factor
+        of these."""
+        if self.y_err is None:
+            return "sigma", self.typical_scale
+        return "noise_factor", 1.0 if self.noise.scale is None else self.noise.scale
 
     def linked(self, np: Any, values: Any) -> Any:
         """The model's link of values; NaN where it has none."""
@@ -151,8 +168,9 @@ class Likelihood:
         """The means of s and s^2 given each row of residuals (draws, rows)."""
         return self.noise.scale_moments(residuals, self.weights, self.count, self.prior)
 
-    def describe(self, *, has_bars: bool) -> str:
+    def describe(self) -> str:
         """In words."""
+        has_bars = self.y_err is not None
         noise, one = self.noise, float(onp.asarray(self.scale).flat[0])
         kind = noise.sentence
         if self.prior is not None:
@@ -202,20 +220,24 @@ def make_likelihood(
         bars = bars / y
     total = None if weights is None else float(weights.sum())
     if model.scale is not None:
-        return Likelihood(model, y, bars * model.scale, None, weights, total)
+        return Likelihood(model, y, bars * model.scale, None, weights, total, y_err)
     observed = onp.log(y) if model.link == "log" else y
-    size = 1.0 if y_err is not None else NOISE_PRIOR_FRACTION * _spread(observed, weights)
+    spread = _spread(observed, weights, if_constant=1.0 if model.link == "log" else None)
+    size = 1.0 if y_err is not None else NOISE_PRIOR_FRACTION * spread
     shape = 0.5 * NOISE_PRIOR_OBSERVATIONS
     # y is measured in units of `size`, so that no square of it over- or underflows.
-    return Likelihood(model, y, bars * size, ScalePrior(shape, shape), weights, total)
+    return Likelihood(model, y, bars * size, ScalePrior(shape, shape), weights, total, y_err)
 
 
-def _spread(y: onp.ndarray, weights: onp.ndarray | None) -> float:
-    """The standard deviation of y; for a constant y its size, and 1 for zeros."""
+def _spread(y: onp.ndarray, weights: onp.ndarray | None, if_constant: float | None) -> float:
+    """The standard deviation of y; for a constant y what is given, else its size, and 1 for
+    zeros."""
     largest = float(onp.abs(y).max())
     if largest == 0.0:
         return 1.0
     scaled = y / largest
     centred = scaled - onp.average(scaled, weights=weights)
     spread = math.sqrt(float(onp.average(centred * centred, weights=weights))) * largest
-    return spread if spread > 1e-12 * largest else largest
+    if spread > 1e-12 * largest:
+        return spread
+    return largest if if_constant is None else if_constant

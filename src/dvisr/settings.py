@@ -180,6 +180,10 @@ class CheckSettings:
     ----------
     integral_error : tuple of float
         The share of the posterior that the error of one integral over constants comes to.
+    compared_error : tuple of float
+        Of a log evidence in `compare`.
+    compared_effective : float
+        Independent draws that those of the best formula's constants must be worth in `compare`.
     few_steps : int
         Steps below which a search counts as short.
     missed : tuple of float
@@ -197,6 +201,8 @@ class CheckSettings:
     """
 
     integral_error: tuple[float, float] = (0.05, 0.3)
+    compared_error: tuple[float, float] = (0.1, 0.5)
+    compared_effective: float = 100.0
     few_steps: int = 5
     missed: tuple[float, float] = (0.1, 0.4)
     moved: tuple[float, float] = (0.05, 0.2)

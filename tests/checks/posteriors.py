@@ -13,11 +13,13 @@ import numpy as np
 from scipy import stats
 
 from dvisr.checks import Replication
+from dvisr.noise import Gaussian, Relative, Student
 
 Rng = np.random.Generator
 DRAWS = 600
 FREEDOM = 4.0
 PRIOR_FRACTION = 1e-3
+NOISE = {"gaussian": Gaussian(), "student": Student(freedom=FREEDOM), "relative": Relative()}
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def fit(table: Table, rng: Rng, draws: int = DRAWS) -> Replication:
         log_density=log_density - (target if table.noise == "relative" else 0.0),
         cdf=law.cdf(residuals),
         num_constants=constants,
-        noise_name=table.noise,
+        noise=NOISE[table.noise],
         noise_is_inferred=table.sigma is None,
         scale_prior=prior,
     )

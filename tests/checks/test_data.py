@@ -97,7 +97,7 @@ GRADES: tuple[tuple[str, Grade, Callable[[Rng], Table], str], ...] = (
     ("rows", CAUTION, lambda r: scarce(5, r), "there are only 5 distinct rows for 3 fitted"),
     ("rows", GRAVE, lambda r: scarce(3, r), "allow fewer constants"),
     ("influence", OK, lambda r: line(40, r), "no single row carries the answer"),
-    ("influence", CAUTION, lambda r: lever(30, r), "the answer hangs on row 1 of the table"),
+    ("influence", CAUTION, lambda r: lever(30, r), "the answer depends on row 1 of the table"),
 )
 
 
@@ -146,7 +146,7 @@ def test_rows_in_the_order_of_a_column() -> None:
     assert "the rows are in the order of x0" in BY_NAME["order"](rep).sentence
     columns = BY_NAME["columns"](rep)
     assert columns.grade > OK
-    assert "or the noise lasts from row to row" in columns.sentence
+    assert "or the noise is correlated from row to row" in columns.sentence
 
 
 def test_far_rows_come_before_a_spread_that_they_make() -> None:

@@ -17,6 +17,7 @@ PROMISED_POWER = 0.8
 SETS = 20
 
 
+@pytest.mark.slow
 def test_false_alarms() -> None:
     found = []
     for label, make in scenarios.good_scenarios((8, 12, 20, 30, 100)):

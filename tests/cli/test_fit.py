@@ -104,6 +104,7 @@ def test_compare_weighs_formulas(line: str) -> None:
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_keplers_law() -> None:
     done = dvisr("demo")
     assert done.returncode == 0, done.stderr

@@ -56,6 +56,7 @@ def test_contract(head: AbstractConstantHead) -> None:
     check_head(head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: type(head).__name__)
 def test_a_policy_takes_it(head: AbstractConstantHead) -> None:
     grammar = Grammar(Library.create(["+", "cos"], ["x0"], constants=True), 5, "paper")

@@ -21,6 +21,7 @@ from dvisr.exact import log_marginal
 from dvisr.expression import Expression
 from dvisr.sampling import log_prob
 from dvisr.target import UNDEFINED_ERRORS
+from tests.marks import quick_only
 from tests.problems import Small, small
 
 WITHOUT = {
@@ -94,7 +95,7 @@ WITH = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WITH)
+@pytest.mark.parametrize("name", quick_only(WITH, "paper", "inferred noise"))
 def test_with_constants(name: str) -> None:
     """KL is taken apart: over the trees by the oracle's posterior, and within each tree, where
     q(c | tree) meets the posterior density that the oracle's marginal likelihood normalises."""

@@ -12,6 +12,7 @@ import pytest
 
 from dvisr import DVISRRegressor
 from tests.fitting.problems import searching
+from tests.marks import quick_only
 
 pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
 
@@ -50,7 +51,7 @@ def fitted(kind: str) -> DVISRRegressor:
     return model.fit(X[:, None], Y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", quick_only(KINDS, "search", "exact"))
 def test_every_key_is_documented(kind: str) -> None:
     model = fitted(kind)
     found = model.diagnostics_

@@ -229,7 +229,7 @@ def test_what_the_checks_of_the_data_are_given(weigher: FormWeigher) -> None:
         -0.5 * rep.residuals**2 - np.log(sigma)[:, None] - 0.5 * math.log(2.0 * math.pi),
         atol=1e-9,
     )
-    assert (rep.noise_name, rep.noise_is_inferred) == ("gaussian", True)
+    assert (rep.noise.name, rep.noise_is_inferred) == ("gaussian", True)
     assert 0.0 < float(rep.scale_prior or 0.0) < 1.0
     assert abs(rep.replicated.mean()) < 4.0 / math.sqrt(rep.replicated.size)
     again, other = (checks.replication(problem, posterior, seed) for seed in (3, 4))

@@ -116,6 +116,26 @@ def test_draws_have_the_density(case: Case) -> None:
     assert case.model.variance == pytest.approx(variance if variance < math.inf else math.inf)
 
 
+@every
+def test_score_and_information(case: Case) -> None:
+    """The score against a difference of SciPy's log density; Fisher's information in closed form:
+    (nu + 1) / (nu + 3) of a t, 1/3 of a logistic."""
+    z = np.array([-30.0, -2.0, -0.3, 0.0, 0.1, 1.0, 8.0])
+    gap = 1e-5
+    slope = (case.law.logpdf(z - gap) - case.law.logpdf(z + gap)) / (2.0 * gap)
+    np.testing.assert_allclose(case.model.score(z), slope, rtol=1e-5, atol=1e-8)
+    known = {"gaussian": 1.0, "relative": 1.0, "logistic": 1.0 / 3.0}
+    nu = getattr(case.model, "freedom", math.nan)
+    expected = known.get(case.model.name, (nu + 1.0) / (nu + 3.0))
+    assert case.model.information == pytest.approx(expected, rel=2e-3)
+
+
+def test_heavy_tails() -> None:
+    heavy = {str(case): case.model.has_heavy_tails for case in CASES}
+    assert not any(heavy[name] for name in ("infer", "relative", "student:1000"))
+    assert all(heavy[name] for name in ("student:0.5", "student:1", "student:4", "logistic"))
+
+
 # The likelihood ----------------------------------------------------------------------------------
 
 
@@ -522,3 +542,10 @@ def test_a_newcomers_model_in_compare_and_in_a_fit() -> None:
     # The scale of 0.1 that made the data lies well within what was inferred.
     assert abs(model.noise_["mean"] - 0.1) < 4.0 * model.noise_["std"]
     assert model.sample_y(x[:, None], random_state=0).shape[0] == 14
+
+
+def test_a_constant_target_of_relative_noise_in_any_units() -> None:
+    """Its logarithm is as constant in grams as in kilograms: so is the prior of the noise."""
+    for unit in (1.0, 1e3, 1e-6):
+        likelihood = make_likelihood(np.full(4, 2.0 * unit), "relative")
+        np.testing.assert_allclose(likelihood.scale, 1e-3, rtol=1e-12)

@@ -22,6 +22,7 @@ from dvisr.objective import (
 )
 from dvisr.policy import AbstractPolicy, GRUPolicy
 from dvisr.sampling import ExploringDraws, IndependentDraws, StratifiedDraws, log_prob
+from tests.marks import quick_only
 from tests.problems import Small, small
 
 NUM_SAMPLES = 4  # so few that a factor of 3/4 can't hide
@@ -101,7 +102,7 @@ CASES: dict[str, tuple[Small, AbstractBaseline]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_only(CASES, "without, mean", "with, mean"))
 def test_the_mean_gradient_is_the_exact_one(name: str) -> None:
     """Within four standard errors, after the factor that a baseline is known to have."""
     case, baseline = CASES[name]
@@ -131,6 +132,7 @@ def test_stratified_draws_have_the_exact_gradient_and_less_noise() -> None:
     assert found.var(axis=0).sum() < 0.7 * independent.var(axis=0).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [WITHOUT, WITH], ids=["without", "with"])
 def test_exploring_draws_have_the_exact_gradient(case: Small) -> None:
     found = estimates(case, Reinforce(NUM_SAMPLES, NoBaseline(), ExploringDraws(0.3)), None)

@@ -569,6 +569,7 @@ def entropy_slopes(logits: np.ndarray) -> np.ndarray:
     return found.ravel()
 
 
+@pytest.mark.slow
 def test_risk_seeking_has_the_gradient_of_the_mean_of_the_best() -> None:
     """And of the entropies along the draws, not of how often they are drawn."""
     entropy, num_samples, num_batches = 0.2, 1000, 200
@@ -721,6 +722,7 @@ def test_constants_last_sum_to_one(name: str) -> None:
     assert abs(np.exp(log_q).sum() - 1.0) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_unoptimised")
 @pytest.mark.parametrize("name", HEADS)
 def test_constants_last_keep_the_contract(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from dvisr.constraints import Grammar
 from dvisr.library import Library
 from dvisr.policy import Filler
 from dvisr.sampling import log_densities, make_writer
+from tests.marks import quick_only
 
 GRAMMAR = Grammar(Library.create(["+", "*"], ["x0"], constants=True), 5, "paper")
 NAMES = [token.name for token in GRAMMAR.library]
@@ -41,7 +42,7 @@ def following(kind: int, slope: float) -> Filler:
     return found
 
 
-@pytest.mark.parametrize("first", [-3.0, 0.4, 7.0])
+@pytest.mark.parametrize("first", quick_only([-3.0, 0.4, 7.0], 0.4))
 def test_what_trades_off_follows(first: float) -> None:
     plain = filler()
     np.testing.assert_allclose(
@@ -53,7 +54,7 @@ def test_what_trades_off_follows(first: float) -> None:
     )
 
 
-@pytest.mark.parametrize("first", [-3.0, 0.4, 7.0])
+@pytest.mark.parametrize("first", quick_only([-3.0, 0.4, 7.0], 0.4))
 def test_widths_follow_a_power(first: float) -> None:
     """With a slope of -1 the second constant, and so its density, is that of one stretched by
     1 / |first|, about the place that the filler's own shift has."""

@@ -15,6 +15,7 @@ from dvisr.policy import GRUPolicy
 from dvisr.sampling import log_prob, make_writer
 from tests import reference_network
 from tests.contracts import FALSE_ALARM, check_policy
+from tests.marks import quick_only
 
 GRAMMARS: dict[str, tuple[list[str], bool, int, Constraints]] = {
     "simple": (["+", "*", "sin"], False, 5, "paper"),
@@ -53,7 +54,7 @@ def test_log_q_is_that_of_the_second_implementation(name: str) -> None:
         assert found[row] == pytest.approx(expected, abs=1e-11)
 
 
-@pytest.mark.parametrize("name", GRAMMARS)
+@pytest.mark.parametrize("name", quick_only(GRAMMARS, "constants"))
 def test_contract(name: str) -> None:
     grammar, policy = make(name)
     check_policy(policy, grammar)

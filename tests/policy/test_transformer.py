@@ -142,6 +142,7 @@ def test_calls_beyond_the_last_position_leave_the_memory_as_it_is() -> None:
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(outputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "skeleton_first"),
     [("simple", False), ("constants", False), ("constants", True)],

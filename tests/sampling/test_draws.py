@@ -110,6 +110,7 @@ def _first_token(policy: GRUPolicy, grammar: Grammar) -> np.ndarray:
     return np.exp(np.asarray(steps.log_probs[0], dtype=np.float64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), [("simple", jnp.float32), ("counts", jnp.float64)])
 def test_stratified_batches_are_unbiased(name: str, dtype: type) -> None:
     """The frequencies in batches of four, averaged over many batches, are q."""
@@ -127,6 +128,7 @@ def test_stratified_batches_are_unbiased(name: str, dtype: type) -> None:
         assert abs(shares.mean() - q[tree]) < 4.5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simple", "counts", "more constants"])
 def test_exploring_draws_are_those_of_q_once_weighted(name: str) -> None:
     """And they see the tokens that q has all but given up."""
@@ -149,6 +151,7 @@ def test_exploring_draws_are_those_of_q_once_weighted(name: str) -> None:
     assert len(np.unique(rows)) >= (counts(independent, trees) > 0).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [IndependentDraws(), StratifiedDraws()])
 def test_constants_are_drawn_from_the_head(draws: AbstractDraws) -> None:
     """The tree `c`: its constant's distribution at the first step is the head's own."""

@@ -150,9 +150,13 @@ class Verdict:
         grades = [check.grade for check in self.checks if check.group == group]
         return max(grades).word if grades else NOT_CHECKED
 
+    def doubts(self, group: str) -> list[Check]:
+        """The checks of one group that are not ok, gravest first, else in their order."""
+        return _doubts(check for check in self.checks if check.group == group)
+
     def line(self, group: str) -> str:
         """The group's question and its answer, with the reasons where it is not ok."""
-        doubts = _doubts(check for check in self.checks if check.group == group)
+        doubts = self.doubts(group)
         answer = f"{QUESTIONS[group]} {self.group_word(group)}"
         if not doubts:
             return answer

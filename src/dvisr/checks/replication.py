@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 
 from dvisr.checks.repeats import expected_distinct, rounding
 from dvisr.diagnostics import smoothed_weights
+from dvisr.noise import AbstractNoise
 
 MOST_DRAWS = 1000
 _MOST_REPLICATES = 2000
@@ -56,8 +57,8 @@ class Replication:
         (draws, rows), of each observed row under each draw.
     num_constants
         (draws,), free constants of the drawn formula.
-    noise_name
-        "gaussian", "student" or "relative".
+    noise
+        The noise model.
     noise_is_inferred
         Whether the scale of the noise was found from the data.
     scale_prior
@@ -75,7 +76,7 @@ class Replication:
     log_density: np.ndarray
     cdf: np.ndarray
     num_constants: np.ndarray
-    noise_name: str
+    noise: AbstractNoise
     noise_is_inferred: bool
     scale_prior: float | None = None
 
@@ -199,7 +200,7 @@ def make_refit(rep: Replication) -> Refit:
     residuals, root = rep.residuals[draws], np.sqrt(rep.counts)
     mean = residuals.mean(axis=0)
     noise = _replicates(rep.replicated[draws], np.random.default_rng(_SEED))
-    slope, information = _score(rep, noise)
+    slope, information = rep.noise.score(noise), rep.noise.information
     # A draw's residuals are those of the mean, scaled as its noise is, and what its curve is off.
     # The latter is orthogonal to the former at a fit, so that projection tells them apart.
     if len(draws) > _WIDE and rep.num_rows > _WIDE:
@@ -236,23 +237,6 @@ def _replicates(replicated: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return replicated[:wanted]
     more = rng.integers(draws, size=(wanted - draws, rows))
     return np.vstack([replicated, replicated[more, np.arange(rows)]])
-
-
-def _score(rep: Replication, noise: np.ndarray) -> tuple[np.ndarray, float]:
-    """The slope of minus the log density at the noise, and its Fisher information."""
-    if rep.noise_name != "student":
-        return noise, 1.0
-    freedom = degrees_of_freedom(noise)
-    slope = (freedom + 1.0) * noise / (freedom + noise**2)
-    return slope, (freedom + 1.0) / (freedom + 3.0)
-
-
-def degrees_of_freedom(noise: np.ndarray) -> float:
-    """Of standard Student noise, the likeliest of a grid."""
-    some = noise.ravel()[:: max(1, noise.size // 5000)]
-    grid = np.geomspace(1.0, 100.0, 41)
-    fits = [float(stats.t.logpdf(some, one).sum()) for one in grid]
-    return float(grid[int(np.argmax(fits))])
 
 
 @dataclass(frozen=True, eq=False)

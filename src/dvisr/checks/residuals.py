@@ -65,7 +65,7 @@ def outliers(rep: Replication) -> Check:
     usual = float(np.quantile(sizes[1:].max(axis=1) / middle[1:], 1.0 - FALSE_ALARMS) * unit)
     far = np.flatnonzero(distance > usual)
     far = far[np.argsort(-distance[far])]
-    name = "standard deviations" if rep.noise_name != "student" else "scales of the noise"
+    name = "standard deviations" if not rep.noise.has_heavy_tails else "scales of the noise"
     if check.grade is Grade.OK:
         text = (
             f"no row lies further from the curve than replicated data do: the furthest is "
@@ -73,8 +73,8 @@ def outliers(rep: Replication) -> Check:
         )
     else:
         cure = (
-            f"look at {rows_text(rep.position[far])}; Student noise is not wide enough for them"
-            if rep.noise_name == "student"
+            f"{rep.noise.name} noise is not wide enough: look at {rows_text(rep.position[far])}"
+            if rep.noise.has_heavy_tails
             else "refit with --noise student"
         )
         if len(far):
@@ -84,7 +84,7 @@ def outliers(rep: Replication) -> Check:
                 f"than {usual:.1f} {name} from the curve, where replicated data have none"
             )
         else:
-            what = f"the residuals have heavier tails than {rep.noise_name} noise"
+            what = f"the residuals have heavier tails than {rep.noise.name} noise"
         text = f"{what} ({p_text(found.p)}): {cure}"
     return dataclasses.replace(check, sentence=text)
 
@@ -149,7 +149,7 @@ def _growth(rep: Replication) -> tuple[Compared, float]:
 def _cure_of_spread(rep: Replication) -> str:
     """Relative noise where the spread grows about as the prediction does."""
     bars = "give an error bar for each row with --err"
-    if rep.noise_name == "relative" or not (rep.y > 0.0).all() or not (rep.prediction > 0.0).all():
+    if rep.noise.link == "log" or not (rep.y > 0.0).all() or not (rep.prediction > 0.0).all():
         return bars
     if np.ptp(rep.prediction) == 0.0:
         return bars
@@ -200,7 +200,7 @@ def order(rep: Replication) -> Check:
     else:
         text = (
             f"residuals of neighbouring rows of the table are alike (correlation {lag:.2f}, "
-            f"{p_text(found.p)}), as from a drift or from noise that lasts: give the time or the "
+            f"{p_text(found.p)}), as from a drift or correlated noise: give the time or the "
             f"order of measurement as a column, or expect wider intervals than these"
         )
     return dataclasses.replace(check, sentence=text)
@@ -232,7 +232,7 @@ def columns(rep: Replication) -> Check:
         lags.append(float(near[0]))
     found = compared(np.concatenate(kinds, axis=1))
     name, lag = names[found.which], lags[found.which]
-    lasting = ", or the noise lasts from row to row" if name == sorted_by(rep) else ""
+    lasting = ", or the noise is correlated from row to row" if name == sorted_by(rep) else ""
     check = found.check("columns", is_grave=lag >= GRAVE_CORRELATION)
     if check.grade is Grade.OK:
         text = f"no order is left in the residuals along any column ({p_text(found.p)})"

@@ -65,7 +65,7 @@ def _cure_of_coverage(rep: Replication, is_narrow: bool) -> str:
         return "let the noise be found with --noise infer"
     if is_narrow:
         return "give error bars with --err, or allow fewer constants"
-    if rep.noise_name == "student":
+    if rep.noise.has_heavy_tails:
         return "look at the rows that are furthest from the curve"
     return "a few far rows widen them: refit with --noise student"
 
@@ -126,7 +126,7 @@ def _surprise(ratio: float) -> float:
 
 def _size(residuals: np.ndarray, rep: Replication) -> np.ndarray:
     """The size of each set of residuals; by the median where squares may have no mean."""
-    if rep.noise_name == "student":
+    if rep.noise.has_heavy_tails:
         return np.asarray(np.median(np.abs(residuals), axis=1))
     return np.asarray(np.sqrt((residuals**2).mean(axis=1)))
 
@@ -175,7 +175,7 @@ def rows(rep: Replication) -> Check:
 
 
 def influence(rep: Replication) -> Check:
-    """Single rows on which the answer hangs: Pareto's k, where chance does not explain it."""
+    """Single rows on which the answer depends: Pareto's k, where chance does not explain it."""
     rep = rep.observations
     few = too_few(rep, "influence")
     if few is not None:
@@ -194,7 +194,7 @@ def influence(rep: Replication) -> Check:
         them = "it" if is_high.sum() == 1 else "them"
         check_and_refit = f"check {them}, and fit again without {them}"
         text = (
-            f"the answer hangs on {rows_text(rep.position[is_high])} of the table (Pareto k "
+            f"the answer depends on {rows_text(rep.position[is_high])} of the table (Pareto k "
             f"{k[worst]:.2f}, {p_text(found.p)}): {check_and_refit}"
         )
     return dataclasses.replace(check, sentence=text)

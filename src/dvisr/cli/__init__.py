@@ -27,7 +27,7 @@ def main() -> None:
         _fail(error.format_message())
     except (ValueError, MemoryError) as error:
         _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
-    except BrokenPipeError:  # `dvisr ... | head`: nobody reads on, which is no failure
+    except BrokenPipeError:  # `dvisr ... | head`: the reader has gone, which is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OK)
     except OSError as error:

@@ -13,15 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, printable, verdict_lines
-from dvisr.cli.options import chosen_noise, names, noise_option
+from dvisr.cli.options import chosen_noise, noise_option, table_options
 from dvisr.comparing import Comparison
 from dvisr.comparing import compare as compare_formulas
 from dvisr.data import dataset_from_table, read_table
 
 
 @click.command(short_help="Formulas that you name, weighed against each other.")
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="The column to explain.")
+@table_options
 @click.option(
     "--expression",
     "expressions",
@@ -29,10 +28,6 @@ from dvisr.data import dataset_from_table, read_table
     required=True,
     help='A formula such as "c * x0 + c", every c a constant to be found; give several.',
 )
-@click.option(
-    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
-)
-@click.option("--err", help="A column with the standard deviation of each row's noise.")
 @noise_option()
 @click.option(
     "--constant-prior",
@@ -84,7 +79,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
         ],
         "verdict": found.verdict,
         "reasons": found.reasons,
-        "checks": [check.as_dict() for check in found.checks.checks],
+        "checks": [check.as_dict() for check in found.verdict_.checks],
         "assumptions": found.assumptions,
     }
 
@@ -111,7 +106,7 @@ def _print(found: Comparison, coverage: float) -> None:
     if len(found.constants):
         console.print(f"\nConstants, with intervals of {100.0 * coverage:g} %")
         _print_constants(console, found)
-    for sentence in [*verdict_lines(found.checks), *found.assumptions]:
+    for sentence in [*verdict_lines(found.verdict_), *found.assumptions]:
         console.print(Text(printable(sentence)))
 
 

@@ -75,9 +75,5 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     lines = [f"verdict: {verdict.word}"]
     for group, question in QUESTIONS.items():
         lines.append(f"  {question} {verdict.group_word(group)}")
-        doubts = [check for check in verdict.checks if check.group == group and check.grade]
-        lines += [
-            f"    {check.name}: {check.sentence}"
-            for check in sorted(doubts, key=lambda c: -c.grade)
-        ]
+        lines += [f"    {check.name}: {check.sentence}" for check in verdict.doubts(group)]
     return lines

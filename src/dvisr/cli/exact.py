@@ -14,37 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, printable
-from dvisr.cli.options import names, noise_option
+from dvisr.cli.options import grammar_options, noise_option, table_options
 from dvisr.data import dataset_from_table, read_table
 from dvisr.exact import ExactPosterior, exact_posterior
 from dvisr.types import Dataset
 
 
 @click.command(short_help="The exact posterior over all small expressions.")
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="The column to explain.")
-@click.option(
-    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
-)
-@click.option("--err", help="A column with the standard deviation of each row's noise.")
+@table_options
 @click.option("--operators", default="+,*,sin", show_default=True, help="Operators and numbers.")
 @click.option("--max-tokens", default=12, show_default=True, help="The largest expression.")
 @click.option("--constants", is_flag=True, help="Allow the constant c, integrated out.")
-@click.option(
-    "--constraints",
-    default="paper",
-    show_default=True,
-    help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
-)
+@grammar_options(constraints="paper", tree_prior="uniform")
 @noise_option(
     "Standard deviation of Gaussian noise (with --err, a factor of it), infer, student, "
     "student:NU or relative; 1 unless given."
-)
-@click.option(
-    "--tree-prior",
-    default="uniform",
-    show_default=True,
-    help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
 )
 @click.option(
     "--max-constants", type=click.IntRange(min=0), help="The most constants; by default any number."

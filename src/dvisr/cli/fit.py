@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, fit_progress, new_console, printable, verdict_lines
-from dvisr.cli.options import chosen_noise, names, noise_option
+from dvisr.cli.options import chosen_noise, grammar_options, noise_option, table_options
 from dvisr.data import PLANETS, dataset_from_table, read_table
 from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.estimator.regressor import OPERATORS
@@ -26,28 +26,12 @@ _DEFAULT = DVISRRegressor()
 
 
 @click.command(short_help="The posterior over formulas for your data.")
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="The column to explain.")
-@click.option(
-    "--features", callback=names, help="Columns to explain it by, as a,b; by default all others."
-)
-@click.option("--err", help="A column with the standard deviation of each row's noise.")
+@table_options
 @click.option("--operators", default=",".join(OPERATORS), show_default=True)
 @click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
 @click.option("--max-tokens", default=_DEFAULT.max_tokens, show_default=True)
 @click.option("--max-constants", default=_DEFAULT.max_constants, show_default=True)
-@click.option(
-    "--constraints",
-    default="default",
-    show_default=True,
-    help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
-)
-@click.option(
-    "--tree-prior",
-    default="size-balanced",
-    show_default=True,
-    help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
-)
+@grammar_options(constraints="default", tree_prior="size-balanced")
 @click.option(
     "--constant-prior",
     default="decades",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -43,6 +44,42 @@ def chosen_noise(noise: str | None, err: str | None) -> str:
     if noise is not None:
         return noise
     return "infer" if err is None else "1"
+
+
+def table_options(command: F) -> F:
+    """The table, and what its columns are."""
+    for decorate in (
+        click.option("--err", help="A column with the standard deviation of each row's noise."),
+        click.option(
+            "--features",
+            callback=names,
+            help="Columns to explain it by, as a,b; by default all others.",
+        ),
+        click.option("--target", required=True, help="The column to explain."),
+        click.argument("data", type=click.Path(path_type=Path)),
+    ):
+        command = decorate(command)
+    return command
+
+
+def grammar_options(*, constraints: str, tree_prior: str) -> Callable[[F], F]:
+    """Which trees are allowed and how probable they are beforehand, with a command's defaults."""
+
+    def decorate(command: F) -> F:
+        command = click.option(
+            "--tree-prior",
+            default=tree_prior,
+            show_default=True,
+            help="uniform, allowed, size-balanced, weights, or weights:sin=0.5,exp=0.1.",
+        )(command)
+        return click.option(
+            "--constraints",
+            default=constraints,
+            show_default=True,
+            help="paper, default, none, or a list such as no-nested-trig,max-depth=3.",
+        )(command)
+
+    return decorate
 
 
 def names(_: Any, __: Any, value: str | None) -> tuple[str, ...] | None:

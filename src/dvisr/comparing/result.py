@@ -19,15 +19,13 @@ from dvisr.expression import Expression
 from dvisr.fitting import checks
 from dvisr.marginal import Engine, Weighed, noise_draws, residuals_of
 from dvisr.posterior import Draws, Function, Posterior, inclusion_of
-from dvisr.posterior.arviz import noise_unit, tree_datatree
+from dvisr.posterior.arviz import tree_datatree
 from dvisr.problem import Problem
-from dvisr.settings import FitSettings
+from dvisr.settings import CheckSettings, FitSettings
 
 if TYPE_CHECKING:
     import xarray
 
-_ROUGH, _WRONG = 0.1, 0.5  # errors of a log evidence from which to take care, and to refuse
-_FEWEST_EFFECTIVE = 100
 _MOST_MOMENTS = 4_000  # draws of constants that the moments of the noise are averaged over
 
 
@@ -60,7 +58,7 @@ class Comparison:
         One row a formula.
     constants : DataFrame
         One row a constant of each formula.
-    checks : Verdict
+    verdict_ : Verdict
         The checks: whether the numbers can be relied on, and whether the data look like the best
         formula with this noise.
     verdict : str
@@ -73,18 +71,18 @@ class Comparison:
 
     table: pd.DataFrame
     constants: pd.DataFrame
-    checks: Verdict
+    verdict_: Verdict
     assumptions: list[str]
     _compared: tuple[Compared, ...] = dataclasses.field(repr=False)
     _seed: int = dataclasses.field(repr=False)
 
     @property
     def verdict(self) -> str:
-        return self.checks.word
+        return self.verdict_.word
 
     @property
     def reasons(self) -> list[str]:
-        return list(self.checks.reasons)
+        return list(self.verdict_.reasons)
 
     def to_datatree(self, i: int = 0, *, count: int = 2000) -> xarray.DataTree:
         """Draws of the constants and the noise of the formula in row `i`, for ArviZ."""
@@ -99,7 +97,7 @@ class Comparison:
         parts = [self.table[shown].to_string(float_format="%.6g")]
         if len(self.constants):
             parts.append(self.constants.to_string(index=False, float_format="%.6g"))
-        parts.append("\n".join([f"verdict: {self.verdict}", *self.checks.lines]))
+        parts.append("\n".join([f"verdict: {self.verdict}", *self.verdict_.lines]))
         parts.append("\n".join(self.assumptions))
         return "\n\n".join(parts)
 
@@ -114,7 +112,7 @@ def _noise_moments(one: Compared) -> tuple[float, float]:
     """The mean and standard deviation of the noise's scale, worked out given the constants and
     averaged over those."""
     likelihood, weighed = one.engine.likelihood, one.weighed
-    _, unit = noise_unit(likelihood)
+    _, unit = likelihood.noise_unit
     if not likelihood.is_inferred:
         return unit, 0.0
     order = np.argsort(-weighed.log_weights)[:_MOST_MOMENTS]
@@ -183,41 +181,45 @@ def make_constants(found: Sequence[Compared], coverage: float) -> pd.DataFrame:
 def make_verdict(found: Sequence[Compared], seed: int, settings: FitSettings) -> Verdict:
     """Whether the numbers can be relied on, and whether the data look like the best formula."""
     best = found[0]
-    made = [_integral_check(one, is_best=one is best) for one in found if one.has_constants]
+    made = [
+        _integral_check(one, settings.checks, is_best=one is best)
+        for one in found
+        if one.has_constants
+    ]
     if best.is_defined:
         made += checks.data_checks(best.problem, _posterior_of(best, seed, settings), seed)
     return Verdict.of(made)
 
 
-def _integral_check(one: Compared, *, is_best: bool) -> Check:
+def _integral_check(one: Compared, limits: CheckSettings, *, is_best: bool) -> Check:
     """Of one formula: whether its log evidence is known."""
     name = f"integral of {one.expression}"
+    caution, grave = limits.compared_error
     if not one.is_defined:
         sentence = f"no constants were found at which {one.expression} is defined: leave it out"
-        return Check(name, SEARCH, math.inf, _ROUGH, Grade.CAUTION, sentence)
+        return Check(name, SEARCH, math.inf, caution, Grade.CAUTION, sentence)
     error, effective = one.weighed.error, one.weighed.effective_size
-    grave = _WRONG if is_best else None
-    grade = graded(error, _ROUGH, grave)
-    if grade:
+    grave_limit = grave if is_best else None
+    measured, sentence = error, f"the log evidence of {one.expression} is known to {error:.2g}"
+    if error >= caution:
         sentence = (
             f"the log evidence of {one.expression} has a standard error of {error:.2g}: give a "
             f"narrower prior of constants"
         )
-    elif is_best and effective < _FEWEST_EFFECTIVE:
-        grade = Grade.DO_NOT_TRUST
+    elif is_best and effective < limits.compared_effective:
+        measured = grave
         sentence = (
             f"the draws of the constants of {one.expression} are worth only {effective:.0f} "
             f"independent ones: give a narrower prior of constants"
         )
     elif checks.is_heavy(one.weighed, pareto_k(one.weighed.log_weights)):
-        grade = Grade.CAUTION
+        measured = caution
         sentence = (
             f"the importance weights of {one.expression} have heavy tails: its numbers may be "
             f"further off than their errors say"
         )
-    else:
-        sentence = f"the log evidence of {one.expression} is known to {error:.2g}"
-    return Check(name, SEARCH, error, _ROUGH, grade, sentence, grave)
+    grade = graded(measured, caution, grave_limit)
+    return Check(name, SEARCH, measured, caution, grade, sentence, grave_limit)
 
 
 def _posterior_of(one: Compared, seed: int, settings: FitSettings) -> Posterior:
@@ -242,7 +244,7 @@ def _posterior_of(one: Compared, seed: int, settings: FitSettings) -> Posterior:
             np.zeros(len(places), dtype=np.int64),
             constants,
             factor,
-            float(np.median(likelihood.scale)),
+            likelihood.typical_scale,
             likelihood.noise,
         ),
     )

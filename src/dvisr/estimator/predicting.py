@@ -42,8 +42,10 @@ class PredictingMixin:
         observation, noise included."""
         rows = self._rows(X)
         if index is not None:
-            if return_std:
-                raise ValueError("return_std goes with the whole posterior: leave out index")
+            if return_std or y_err is not None:
+                raise ValueError(
+                    "return_std and y_err go with the whole posterior: leave out index"
+                )
             return numpy_function(self._function(index).modal)(rows)
         bars = self._bars(y_err, len(rows)) if return_std or y_err is not None else None
         mean, std, _ = predictive.moments(self._posterior.draws, rows, bars)
@@ -60,6 +62,8 @@ class PredictingMixin:
             raise ValueError(f"alpha must be levels between 0 and 1, not {alpha!r}")
         if kind not in ("observation", "function"):
             raise ValueError(f"kind must be 'observation' or 'function', not {kind!r}")
+        if kind == "function" and y_err is not None:
+            raise ValueError("y_err is for observations: leave it out, or leave out kind")
         rows = self._rows(X)
         return predictive.quantiles(
             self._posterior.draws,
@@ -104,12 +108,6 @@ class PredictingMixin:
         check_is_fitted(self)
         return checked.checked_rows(self, X, self._problem.data.feature_names)
 
-    @property
-    def _bar_factor(self) -> float:
-        """What error bars are multiplied by, beside the factor that is inferred."""
-        scale = self._problem.likelihood.noise.scale
-        return 1.0 if scale is None else scale
-
     def _bars(self, y_err: Any, num_rows: int) -> np.ndarray | None:
         """Where the noise was given by row, new rows should have theirs: without, the median error
         bar of the fitted rows is used, and a warning says so."""
@@ -124,10 +122,11 @@ class PredictingMixin:
                 f"the model was fitted with error bars and the new rows have none: their median, "
                 f"{float(np.median(of_fit)):.3g}, is used; give y_err",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
             bars = np.full(num_rows, float(np.median(of_fit)))
-        return bars * self._bar_factor
+        _, factor = self._problem.likelihood.noise_unit
+        return bars * factor
 
     def _function(self, index: int) -> Function:
         check_is_fitted(self)

@@ -23,7 +23,14 @@ from dvisr.fitting.search import Progress
 from dvisr.library import Token
 from dvisr.noise import AbstractNoise
 from dvisr.prior import TreePrior
-from dvisr.problem import Problem, make_problem, seed_of, threads_of, whole_number
+from dvisr.problem import (
+    MOST_CONSTANTS,
+    Problem,
+    make_problem,
+    seed_of,
+    threads_of,
+    whole_number,
+)
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
@@ -58,7 +65,8 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
     noise : float, str or AbstractNoise, default="infer"
         "infer" for Gaussian noise of unknown size; its standard deviation (with `y_err`, a factor
         of it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a
-        positive target. "student:NU,SCALE" and "relative:SCALE" where the scale is known.
+        positive target. "gaussian:SCALE", "student:NU,SCALE" and "relative:SCALE" where the scale
+        is known. (The command's default with --err is 1: error bars as they are.)
     recipe : str, default="default"
         "default" for the search; "paper", "network" and others train a network that samples
         constants.
@@ -123,7 +131,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         operators: Sequence[str | Token] = OPERATORS,
         constants: bool = True,
         max_tokens: int = 15,
-        max_constants: int | None = 4,
+        max_constants: int | None = MOST_CONSTANTS,
         constraints: Constraints = "default",
         tree_prior: str | Mapping[str, float] | TreePrior = "size-balanced",
         constant_prior: str | AbstractConstantPrior = "decades",
@@ -253,9 +261,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         self.log_evidence_ = posterior.log_evidence
         self.log_evidence_stderr_ = posterior.log_evidence_stderr
         self.elbo_ = outcome.elbo
-        unit = posterior.draws.scale
-        if problem.data.y_err is not None:  # then the noise is a factor of the error bars
-            unit = self._bar_factor
+        _, unit = problem.likelihood.noise_unit
         factor = posterior.draws.noise_factor
         self.noise_ = {"mean": unit * float(factor.mean()), "std": unit * float(factor.std())}
         self.inclusion_ = posterior.inclusion

@@ -43,7 +43,7 @@ class Block:
 
     size: int
     subtree_class: SubtreeClass
-    values: np.ndarray  # (entries, points); none at the largest size, where nobody needs them
+    values: np.ndarray  # (entries, points); none at the largest size, where none are needed
     scores: np.ndarray  # (entries,): log likelihoods
     prints: np.ndarray  # (2, entries): fingerprints
     counts: np.ndarray  # (entries,): trees, exact up to 2**53

@@ -138,6 +138,6 @@ def _draws(weigher: FormWeigher, forms: list[int], shares: np.ndarray) -> Draws:
         tree=tree,
         constants=constants,
         noise_factor=factor,
-        scale=float(np.median(np.asarray(likelihood.scale))),
+        scale=likelihood.typical_scale,
         noise=likelihood.noise,
     )

@@ -187,7 +187,7 @@ def replication(problem: Problem, posterior: Posterior, seed: int) -> Replicatio
         log_density=likelihood.row_log_density(curves, draws.noise_factor),
         cdf=likelihood.noise.cdf(residuals),
         num_constants=of_tree[draws.tree],
-        noise_name=likelihood.noise.name,
+        noise=likelihood.noise,
         noise_is_inferred=likelihood.is_inferred,
         scale_prior=None if prior is None else prior.cdf(float(np.median(draws.noise_factor))),
     )

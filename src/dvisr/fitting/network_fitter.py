@@ -244,7 +244,7 @@ def _kept_draws(
         tree_of[chosen],
         constants,
         np.where(np.isfinite(factor), factor, np.nanmedian(factor)),
-        float(np.median(problem.likelihood.scale)),
+        problem.likelihood.typical_scale,
         problem.likelihood.noise,
     )
 

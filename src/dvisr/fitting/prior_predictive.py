@@ -16,7 +16,7 @@ def prior_observations(
     """(rows, count): tree, constants and noise each from its prior."""
     trees = PriorSampler(problem.grammar, problem.tree_prior).draw(count, rng)
     likelihood = problem.likelihood
-    scale = float(np.median(likelihood.scale))
+    scale = likelihood.typical_scale
     factors = np.ones(count) if likelihood.prior is None else likelihood.prior.draw(rng, count)
     drawn = np.full((len(X), count), np.nan)
     for column, tree in enumerate(trees):

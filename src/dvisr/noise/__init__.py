@@ -45,7 +45,8 @@ def noise_model(choice: Any) -> AbstractNoise:
     ----------
     choice : AbstractNoise, float or str
         A model; a number, the standard deviation of Gaussian noise; "infer", Gaussian noise of
-        unknown size; "student", "student:NU", "student:NU,SCALE"; "relative", "relative:SCALE".
+        unknown size, also "gaussian" and "gaussian:SCALE"; "student", "student:NU",
+        "student:NU,SCALE"; "relative", "relative:SCALE".
 
     Returns
     -------

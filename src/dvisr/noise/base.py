@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import math
 from typing import Any, ClassVar, Literal
 
 import numpy as onp
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtri
 
 from dvisr.noise.kernel import NoiseKernel
 
 _NODES = 160  # of the trapezium rule over log s, as far as ...
 _NEGLIGIBLE = 45.0  # ... so many nats below the highest
 _HALVINGS = 24
+_LEVELS = 10_000  # at which the Fisher information is averaged
 _MOST_VALUES = 20_000_000  # held at once
 
 
@@ -119,6 +121,25 @@ class AbstractNoise(abc.ABC):
         """In words, for a page or a terminal, without its scale."""
 
     # What follows --------------------------------------------------------------------------------
+
+    def score(self, z: onp.ndarray) -> onp.ndarray:
+        """The slope of minus the log density at standardised residuals."""
+        gap = 1e-4 * onp.maximum(onp.abs(z), 1.0)
+        rise = self.log_density(onp, z - gap) - self.log_density(onp, z + gap)
+        slope: onp.ndarray = rise / (2.0 * gap)
+        return slope
+
+    @functools.cached_property
+    def information(self) -> float:
+        """The Fisher information about a shift: the mean square of the score."""
+        levels = (onp.arange(_LEVELS) + 0.5) / _LEVELS
+        return float((self.score(self.quantile(levels)) ** 2).mean())
+
+    @functools.cached_property
+    def has_heavy_tails(self) -> bool:
+        """Whether far residuals are commoner than a Gaussian's, for the same quartiles."""
+        far, quartile = self.quantile(onp.array([1.0 - 1e-4, 0.75]))
+        return bool(far / quartile > 1.2 * ndtri(1.0 - 1e-4) / ndtri(0.75))
 
     def log_likelihood(
         self, np: Any, residuals: Any, counts: Any, total: float, prior: ScalePrior | None

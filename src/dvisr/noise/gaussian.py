@@ -65,6 +65,13 @@ class Gaussian(AbstractNoise):
 
     # Closed forms: all depends on the sum of squares alone ---------------------------------------
 
+    def score(self, z: onp.ndarray) -> onp.ndarray:
+        return z
+
+    @property
+    def information(self) -> float:
+        return 1.0
+
     def log_likelihood(
         self, np: Any, residuals: Any, counts: Any, total: float, prior: ScalePrior | None
     ) -> Any:

@@ -4,6 +4,7 @@ likely."""
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +28,9 @@ def tree_datatree(
     count: int = MOST_DRAWS,
     seed: int,
 ) -> xarray.DataTree:
-    """Groups `posterior` (c0, c1, ... and `sigma`, or `noise_factor` where error bars differ from
-    row to row), `log_likelihood`, `observed_data` and `constant_data`. A row that was weighted has
-    the density of one observation of it; the weights are among the constant data."""
+    """Groups `posterior` (c0, c1, ... and `sigma`, or `noise_factor` where there are error bars),
+    `log_likelihood`, `observed_data` and `constant_data`. A row that was weighted has the density
+    of one observation of it; the weights are among the constant data."""
     import xarray
 
     check_defined(expression, weighed)
@@ -41,14 +42,9 @@ def tree_datatree(
     factor = noise_draws(engine, np.array(expression.tokens), constants, rng)
     likelihood = engine.likelihood
     draws = {f"c{j}": (("chain", "draw"), column[None]) for j, column in enumerate(constants.T)}
-    name, scale = noise_unit(likelihood)
+    name, scale = likelihood.noise_unit
     draws[name] = (("chain", "draw"), (scale * factor)[None])
     log_density = row_log_density(engine, expression, constants, factor)
-    given: dict[str, Any] = {"X": (("observation", "feature"), engine.X)}
-    if name != "sigma":
-        given["y_err"] = (("observation",), np.asarray(likelihood.scale))
-    if likelihood.weights is not None:
-        given["sample_weight"] = (("observation",), np.asarray(likelihood.weights))
     rows = {"observation": np.arange(len(likelihood.y))}
     steps = {"chain": [0], "draw": np.arange(count)}
     groups = {
@@ -57,9 +53,7 @@ def tree_datatree(
             {"y": (("chain", "draw", "observation"), log_density[None])}, coords=steps | rows
         ),
         "observed_data": xarray.Dataset({"y": (("observation",), likelihood.y)}, coords=rows),
-        "constant_data": xarray.Dataset(
-            given, coords={**rows, "feature": list(engine.library.variables)}
-        ),
+        "constant_data": _given(engine.X, engine.library.variables, likelihood),
     }
     tree = xarray.DataTree.from_dict(groups)
     tree.attrs.update(
@@ -70,13 +64,16 @@ def tree_datatree(
     return tree
 
 
-def noise_unit(likelihood: Likelihood) -> tuple[str, float]:
-    """What a draw of the noise is called and what the factor s is multiplied by for it: the
-    standard deviation in units of y where it is one for all rows."""
-    scale = np.asarray(likelihood.scale)
-    if (scale == scale.flat[0]).all():
-        return "sigma", float(scale.flat[0])
-    return "noise_factor", 1.0
+def _given(X: np.ndarray, names: Sequence[str], likelihood: Likelihood) -> xarray.Dataset:
+    """What was given: columns, and error bars and weights where there are any."""
+    import xarray
+
+    given: dict[str, Any] = {"X": (("observation", "feature"), X)}
+    if likelihood.y_err is not None:
+        given["y_err"] = (("observation",), np.asarray(likelihood.y_err))
+    if likelihood.weights is not None:
+        given["sample_weight"] = (("observation",), np.asarray(likelihood.weights))
+    return xarray.Dataset(given, coords={"observation": np.arange(len(X)), "feature": list(names)})
 
 
 def whole_datatree(problem: Problem, posterior: Posterior) -> xarray.DataTree:
@@ -92,7 +89,7 @@ def whole_datatree(problem: Problem, posterior: Posterior) -> xarray.DataTree:
     log_density = likelihood.row_log_density(curves, draws.noise_factor)
     z = likelihood.noise.draw(np.random.default_rng(0), curves.shape)
     replicated = likelihood.noise.observed(curves, sigmas, z)
-    name, unit = noise_unit(likelihood)
+    name, unit = likelihood.noise_unit
     rows = {"observation": np.arange(len(data.y))}
     steps: dict[str, Any] = {"chain": [0], "draw": np.arange(len(draws))}
     by_row = ("chain", "draw", "observation")
@@ -113,10 +110,7 @@ def whole_datatree(problem: Problem, posterior: Posterior) -> xarray.DataTree:
                 {"y": (by_row, log_density[None])}, coords=steps | rows
             ),
             "observed_data": xarray.Dataset({"y": (("observation",), data.y)}, coords=rows),
-            "constant_data": xarray.Dataset(
-                {"X": (("observation", "feature"), data.X)},
-                coords={**rows, "feature": list(data.feature_names)},
-            ),
+            "constant_data": _given(data.X, data.feature_names, likelihood),
         }
     )
     tree.attrs.update(

@@ -3,6 +3,7 @@
 from dvisr.problem.problem import Problem
 from dvisr.problem.rows import Rows, distinct_rows
 from dvisr.problem.words import (
+    MOST_CONSTANTS,
     make_problem,
     most_constants,
     seed_of,
@@ -12,6 +13,7 @@ from dvisr.problem.words import (
 )
 
 __all__ = [
+    "MOST_CONSTANTS",
     "Problem",
     "Rows",
     "distinct_rows",

@@ -44,7 +44,7 @@ class Problem:
 
     def describe_noise(self) -> str:
         """The noise model in words."""
-        return self.likelihood.describe(has_bars=self.data.y_err is not None)
+        return self.likelihood.describe()
 
     def is_same_as(self, other: Problem) -> bool:
         """Whether the posterior is the same: then a search of one can go on for the other."""
