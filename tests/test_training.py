@@ -22,7 +22,6 @@ from dvisr.recipes import GRUSpec, Recipe, find_recipe
 from dvisr.target import make_target
 from dvisr.training import Training, TrainState
 from tests.compiled import compilations
-from tests.marks import quick_only
 
 SHORT = dataclasses.replace(
     find_recipe("paper", "constants").with_budget(1000, 20), policy=GRUSpec(8)
@@ -139,8 +138,9 @@ def test_a_second_run_of_the_same_shape_compiles_nothing() -> None:
     assert compilations(training.advance._cached) == before  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", quick_only(["paper", "paper-ewma", "paper-literal"], "paper"))
-@pytest.mark.parametrize("law", quick_only(["quadratic", "linear", "constant"], "constant"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["paper", "paper-ewma", "paper-literal"])
+@pytest.mark.parametrize("law", ["quadratic", "linear", "constant"])
 def test_thirty_further_seeds_converge(law: str, name: str) -> None:
     """Every one of them, with each recipe. Seeds that the experiments themselves do not use."""
     experiment, recipe = tabled("simple", law), find_recipe(name, "simple")
@@ -170,6 +170,7 @@ def test_single_precision_stays_single() -> None:
     assert np.isfinite(np.asarray(reports.elbo[:3])).all()
 
 
+@pytest.mark.slow
 def test_the_learning_rate_falls_and_a_step_uses_the_one_before_it() -> None:
     recipe = find_recipe("paper", "simple")
     schedule = ReduceOnPlateau(1e-2, 0.5, patience=0, min_learning_rate=1e-6)

@@ -241,6 +241,7 @@ def test_progress_goes_to_standard_error_and_interrupting_ends_with_130(quadrati
     assert err.rstrip().endswith(b"dvisr: interrupted")
 
 
+@pytest.mark.slow
 def test_nothing_is_written(quadratic: str, tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     in_a_process("exact", quadratic, "--target", "y", "--max-tokens", "3", cwd=tmp_path)
@@ -255,6 +256,7 @@ def test_very_long_whole_numbers(tmp_path: Path) -> None:
     assert float(read_table(path)["x"].iloc[0]) == 123456789012345678901234567890.0
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_failure(quadratic: str) -> None:
     command = f"'{sys.executable}' -c 'from dvisr.cli import main; main()' exact '{quadratic}'"
     done = subprocess.run(
@@ -265,6 +267,7 @@ def test_a_reader_that_leaves_early_is_no_failure(quadratic: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [["--noise", "1e-300"], ["--constant-prior-std", "1e160"]])
 def test_extreme_settings_warn_of_nothing(quadratic: str, option: list[str]) -> None:
     done = in_a_process(

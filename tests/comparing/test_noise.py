@@ -9,9 +9,10 @@ import pytest
 
 from dvisr import Student, compare, exact_posterior
 from tests.estimator.test_noise import NOISES, WITH, X, Y, log_likelihood
+from tests.marks import quick_only
 
 
-@pytest.mark.parametrize("with_", WITH)
+@pytest.mark.parametrize("with_", quick_only(WITH, "both"))
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_evidence_of_formulas_without_constants(noise: str, with_: str) -> None:
     found = compare(X, Y, ["x0 + x0", "x0"], noise=noise, random_state=0, **WITH[with_])
@@ -39,6 +40,7 @@ def test_the_evidence_of_a_formula_with_a_constant(noise: str) -> None:
     assert row.constants["mean"][0] == pytest.approx(2.3, abs=0.3)
 
 
+@pytest.mark.slow
 def test_draws_and_assumptions() -> None:
     for noise, said in (("student", "Student t with 4 degrees"), ("relative", "logarithm of y")):
         found = compare(X, Y, ["x0 * c"], noise=noise, random_state=0)

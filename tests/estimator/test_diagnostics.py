@@ -71,6 +71,7 @@ def test_every_key_is_documented(kind: str) -> None:
     assert found["num_trees_visited"] <= found["num_allowed"]
 
 
+@pytest.mark.slow
 def test_every_check_is_documented() -> None:
     text = PAGE.read_text()
     names = {

@@ -213,6 +213,7 @@ def test_intervals_cover_what_the_model_draws(noise: str) -> None:
         assert (model.predict(NEW) > 0.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["student", "relative"])
 def test_intervals_cover_new_data_of_the_law(noise: str) -> None:
     """Data sets drawn from c * x0 with this noise; both constant and scale are to be found."""
@@ -282,6 +283,7 @@ def test_leaving_one_out_and_draws_for_arviz(noise: str, with_: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["student", "relative"])
 def test_leaving_one_out_where_the_noise_is_inferred(noise: str) -> None:
     """Its prior stays that of all the data, so that the ratio of evidences is only near."""

@@ -202,6 +202,7 @@ def test_values_and_slopes_of_built_in_operators(data: st.DataObject) -> None:
     check(trees, constants, X, SLOPES, most=1e4, tolerance=1e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data())
 def test_values_and_slopes_of_operators_of_the_users_own(data: st.DataObject) -> None:

@@ -285,6 +285,7 @@ def test_too_many_trees_with_constants_are_refused() -> None:
         )
 
 
+@pytest.mark.slow
 def test_merging_by_canonical_form_changes_nothing() -> None:
     """The same request, with every tree integrated by itself."""
     operators = ["+", "-", "*", "sin"]
@@ -334,6 +335,7 @@ def test_narrow_windows_of_the_domain_are_found(noise: float | str) -> None:
     assert found.value == pytest.approx(on_a_grid(log_f, -90.0, 90.0, 4_000_000), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_peak_that_inferred_noise_makes_sharp_is_found() -> None:
     """With 200 points and a perfect fit, the peak is far narrower than the error bars of the
     prior; at nearly regular points the first nodes see almost the same values everywhere."""
@@ -354,6 +356,7 @@ def test_a_peak_that_inferred_noise_makes_sharp_is_found() -> None:
     assert found.value == pytest.approx(np.logaddexp.reduce(parts), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_is_searched_where_the_tree_needs_it() -> None:
     """log(c) is undefined at the centre of the prior, and exp(10) makes all residuals huge."""
     x = np.linspace(0.0, 10.0, 11)
@@ -444,6 +447,7 @@ def test_values_that_overflow_break_nothing(text: str, noise: float | str) -> No
     assert found.error < 1e-3 or found.value == -math.inf
 
 
+@pytest.mark.slow
 def test_a_tree_that_can_not_fit_stops_nothing() -> None:
     """exp(t * c * c) is 1 at t = 0, where y is 100: hopeless, however hard its integral is."""
     t = np.linspace(0.0, 5.0, 12)

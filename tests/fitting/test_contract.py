@@ -15,6 +15,7 @@ from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.network_fitter import NetworkFitter
 from tests.fitting.problems import X, problem_of, searching
+from tests.marks import quick_only
 
 KINDS = ["search", "enumerated", "paper"]
 # Noise that is large against the range of y, as the published way needs it.
@@ -28,7 +29,7 @@ def fitter_of(kind: str) -> AbstractFitter:
     return SearchFitter(searching() if kind == "search" else searching(max_enumerated=1000))
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=quick_only(KINDS, "search", "enumerated"))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -146,9 +147,7 @@ def test_interrupting_leaves_a_usable_outcome(kind: str) -> None:
     assert len(found.history) == found.diagnostics["num_steps"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["search", "enumerated", pytest.param("paper", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("kind", quick_only(KINDS, "search", "enumerated"))
 def test_too_little_time_leaves_a_usable_outcome(kind: str) -> None:
     budget = dataclasses.replace(BUDGET, num_steps=10_000, max_time=1e-6)
     found = fitter_of(kind).fit(PROBLEM, budget, seed=3)

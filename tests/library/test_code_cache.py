@@ -78,6 +78,7 @@ def run(folder: Path, **environment: str) -> tuple[float, int, str]:
     return finish(start(folder, **environment))
 
 
+@pytest.mark.slow
 def test_a_changed_callee_in_another_file_is_compiled_anew(tmp_path: Path) -> None:
     package = write(tmp_path)
     cache = tmp_path / "cache"
@@ -131,6 +132,7 @@ def test_a_temporary_folder_that_others_can_write_to_is_not_used(tmp_path: Path)
     assert list(shared.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once(tmp_path: Path) -> None:
     write(tmp_path)
     cache = {"DVISR_CACHE_DIR": str(tmp_path / "cache")}

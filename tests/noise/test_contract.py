@@ -21,6 +21,7 @@ from dvisr.library import Library
 from dvisr.likelihood import Likelihood, make_likelihood
 from dvisr.marginal import Engine
 from dvisr.noise import MODELS, AbstractNoise, Gaussian, Relative, ScalePrior, Student, noise_model
+from tests.marks import quick_only
 from tests.noise.toy import Logistic
 
 FALSE_ALARM = 2e-5  # of each goodness of fit, seeds being fixed
@@ -46,6 +47,8 @@ CASES = [
     Case(Logistic(), scipy.stats.logistic()),
 ]
 every = pytest.mark.parametrize("case", CASES, ids=str)
+_QUICK = [case for case in CASES if str(case) not in ("student:0.5", "student:2.5", "student:30")]
+some_slow = pytest.mark.parametrize("case", quick_only(CASES, *_QUICK), ids=str)
 
 
 def tables() -> list[tuple[np.ndarray, np.ndarray | None]]:
@@ -183,7 +186,7 @@ def test_given_noise_is_a_sum_over_rows(case: Case) -> None:
 
 
 @pytest.mark.parametrize("prior", [PRIOR, WIDE], ids=["one", "wide"])
-@every
+@some_slow
 def test_inferred_noise_is_an_integral(case: Case, prior: ScalePrior) -> None:
     """Also where the density of log s is flat over decades, as for a t of 4 degrees of freedom with
     one outlier in four rows."""
@@ -201,7 +204,7 @@ def test_inferred_noise_is_an_integral(case: Case, prior: ScalePrior) -> None:
             assert perfect == pytest.approx(expected, rel=0.0, abs=1e-9)
 
 
-@every
+@some_slow
 def test_jax_agrees_where_the_noise_is_inferred(case: Case) -> None:
     for residuals, counts in TABLES[::3]:
         total = total_of(residuals, counts)
@@ -371,7 +374,7 @@ def test_residuals_many_decades_apart(case: Case) -> None:
 # The scale given the residuals -------------------------------------------------------------------
 
 
-@every
+@some_slow
 def test_draws_of_the_scale(case: Case) -> None:
     for residuals, counts in SLOPE_TABLES[1:]:
         total = float(counts.sum())
@@ -386,7 +389,7 @@ def test_draws_of_the_scale(case: Case) -> None:
         assert scipy.stats.kstest(ranks, scipy.stats.uniform.cdf).pvalue > FALSE_ALARM
 
 
-@every
+@some_slow
 def test_moments_of_the_scale(case: Case) -> None:
     for residuals, counts in TABLES[::3]:
         total = total_of(residuals, counts)

@@ -428,6 +428,7 @@ def test_log_evidence_starts_at_the_mean_and_then_moves_at_its_rate() -> None:
         state, before = jax.tree.map(lambda a: a[0], after), moved[0]
 
 
+@pytest.mark.slow
 def test_replay_has_the_gradient_of_the_squared_balance() -> None:
     """Half the mean of (log Z + log q - log joint)^2 over fresh and replayed rows together, with
     what was visited up to now, this batch included."""
@@ -488,6 +489,7 @@ def test_at_the_posterior_no_batch_has_a_gradient() -> None:
 # Reinforce with replay
 
 
+@pytest.mark.slow
 def test_replay_adds_the_cross_entropy_over_the_visited_set() -> None:
     """What it adds to REINFORCE's gradient is a sum of scores. How often each tree was replayed
     can be read from it, and is N times its posterior over the visited set, rounded."""
@@ -624,12 +626,14 @@ def trained(name: str, num_steps: int = 1000) -> np.ndarray:
     return log_q_and_scores(TINY, states.policy.logits[0])[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in OPTIMA if name != "risk-seeking"])
 def test_training_ends_at_the_posterior(name: str) -> None:
     assert truth(TINY).kl(log_q_and_scores(TINY, LOGITS)[0]) > 0.1
     assert abs(truth(TINY).kl(trained(name))) < 1e-6
 
 
+@pytest.mark.slow
 def test_risk_seeking_ends_at_the_best_expression() -> None:
     """Which is a third of the posterior. (With a smaller share nothing is left to gain as soon as
     the best expression has that share.)"""
@@ -714,6 +718,7 @@ def test_constants_last_have_the_exact_gradient(name: str) -> None:
     assert largest_z(found, 0.75 * exact) > 6.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_unoptimised")
 @pytest.mark.parametrize("name", HEADS)
 def test_constants_last_sum_to_one(name: str) -> None:

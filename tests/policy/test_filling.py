@@ -68,6 +68,7 @@ def test_widths_follow_a_power(first: float) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_first_constant_follows_nothing() -> None:
     for kind in (VALUE, RECIPROCAL, SIZE):
         for made in (filler(), following(kind, 3.0)):

@@ -25,6 +25,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.problem import make_problem, most_constants, seed_of, threads_of, whole_number
 from dvisr.settings import WeighingSettings
 from dvisr.types import Dataset
+from tests.marks import quick_only
 
 X = np.array([0.4, 0.7, 1.0, 1.6, 2.1])
 Y = np.array([0.62, 0.98, 1.61, 2.3, 3.2])
@@ -139,7 +140,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("words", WORDS, ids=str)
+@pytest.mark.parametrize("words", quick_only(WORDS, *WORDS[3::2]), ids=str)
 def test_one_log_evidence_by_every_way(words: Words, tmp_path: Path) -> None:
     """Within four of the standard errors that each states."""
     expected = by_exact(words)
@@ -242,7 +243,7 @@ def test_threads_that_are_refused(n_jobs: Any) -> None:
         DVISRRegressor(**GRAMMAR, n_jobs=n_jobs).fit(table(), Y)
 
 
-@pytest.mark.parametrize("n_jobs", [None, -1, 1])
+@pytest.mark.parametrize("n_jobs", quick_only([None, -1, 1], -1))
 def test_threads_change_no_number(n_jobs: int | None) -> None:
     found = compare(table(), Y, TREES[:4], random_state=0, n_jobs=n_jobs).table
     alone = compare(table(), Y, TREES[:4], random_state=0, n_jobs=2).table
@@ -268,6 +269,7 @@ def test_seeds_that_are_refused(random_state: Any) -> None:
         DVISRRegressor(**GRAMMAR, random_state=random_state).fit(table(), Y)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_again_and_none_another() -> None:
     def run(random_state: Any) -> float:
         found = compare(table(), Y, ["x * c"], random_state=random_state).table

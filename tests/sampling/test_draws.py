@@ -26,6 +26,7 @@ from dvisr.sampling import (
     make_writer,
 )
 from tests.contracts import FALSE_ALARM
+from tests.marks import quick_only
 
 Case = tuple[list[str], list[str], bool, int, Constraints]
 CASES: dict[str, Case] = {
@@ -47,7 +48,7 @@ def made(name: str) -> tuple[Grammar, GRUPolicy, np.ndarray]:
     return grammar, jax.tree.map(lambda a: 3.0 * a, policy), enumerate_trees(grammar)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_only(CASES, "two variables", "constants"))
 def test_q_sums_to_one(name: str) -> None:
     """With constants they are integrated out first, by quadrature where a token follows one."""
     grammar, policy, trees = made(name)
@@ -61,7 +62,7 @@ def counts(drawn: Sample, trees: np.ndarray) -> np.ndarray:
     return np.bincount(rows, minlength=len(trees))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_only(CASES, "two variables", "counts"))
 def test_independent_draws_fit(name: str) -> None:
     grammar, policy, trees = made(name)
     writer, num = make_writer(grammar), 50_000
@@ -81,6 +82,7 @@ def test_independent_draws_fit(name: str) -> None:
 EVEN = [(name, jnp.float64) for name in CASES if "constants" not in name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), [*EVEN, ("simple", jnp.float32)])
 def test_stratified_draws_are_even(name: str, dtype: type) -> None:
     """In prefix order the trees up to any one of them come up N q times, to within one."""
