@@ -36,7 +36,7 @@ unit: install
 	$(BIN)/pytest -n $(JOBS) -m "not slow"
 
 slow: install
-	$(BIN)/pytest -n $(JOBS) -m slow
+	XLA_FLAGS=--xla_cpu_use_fusion_emitters=false $(BIN)/pytest -n $(JOBS) -m slow
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 
-# Two thirds of the suite's time is compiling, which this halves. Read when JAX starts its backend.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# Two thirds of the quick tests' time is compiling, which this divides by three; `make slow`, which
+# computes for longer than it compiles, has flags of its own. Read when JAX starts its backend.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 "
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
 
 import jax
 from hypothesis import HealthCheck, settings
