@@ -31,17 +31,6 @@ def weight_by_size(grammar: Grammar, weights: Sequence[float]) -> tuple[float, .
     return tuple(float(total) for total in _by_size(grammar, weights))
 
 
-def subtree_weights(grammar: Grammar, weights: Sequence[float]) -> list[list[dict[Cost, float]]]:
-    """By slot state and root token: the legal subtrees' weights (the product of their tokens'),
-    summed by cost. Costs beyond the budget's maximum are left out."""
-    by_root = _subtrees(grammar, weights)
-    num_states, num_tokens = grammar.scopes.allowed.shape
-    return [
-        [_merged([sizes[state][token] for sizes in by_root]) for token in range(num_tokens)]
-        for state in range(num_states)
-    ]
-
-
 def _by_size(grammar: Grammar, weights: Sequence[Any]) -> list[Any]:
     budget = grammar.budget
     return [

@@ -79,7 +79,9 @@ def check(
         assert row.log_joint == pytest.approx(np.logaddexp.reduce(log_joint[same]), abs=1e-9)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "allowed", "size-balanced", "weights", {"sin": 0.2}])
+@pytest.mark.parametrize(
+    "prior", ["uniform", "allowed", "size-balanced", "weights", {"sin": 0.2}, "science"]
+)
 @pytest.mark.parametrize("constraints", ["none", "paper"])
 def test_every_prior(prior: str | dict[str, float], constraints: str) -> None:
     posterior = exact_posterior(
@@ -100,7 +102,7 @@ def test_any_rules(data: st.DataObject) -> None:
     ]
     noises: list[float | str] = [0.3, "infer"]
     noise = data.draw(st.sampled_from(noises))
-    prior = data.draw(st.sampled_from(["uniform", "size-balanced", "weights"]))
+    prior = data.draw(st.sampled_from(["uniform", "size-balanced", "weights", "science"]))
     try:
         grammar = Grammar(library, 5, rules)
     except ValueError:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from dvisr import exact_posterior
+from dvisr.exact.charges import Charges
 from dvisr.exact.functions import FunctionTable
+from dvisr.prior import tree_prior
 
 X = (np.arange(11) / 10.0)[:, None]
 TARGETS = {"quadratic": X[:, 0] ** 2, "linear": X[:, 0], "constant": np.full(11, 0.5)}
@@ -117,7 +119,8 @@ def test_scaling(size: int, num_trees: int, num_allowed: int, log_evidence: floa
 def test_size_20_counts_every_tree() -> None:
     posterior = exact_posterior(X, X[:, 0] ** 2, max_tokens=20)
     assert posterior.num_allowed == 182_515_572
-    table = FunctionTable(posterior.grammar, X, np.ones(4), lambda values: np.zeros(len(values)))
+    charges = Charges(tree_prior("uniform", posterior.grammar))
+    table = FunctionTable(posterior.grammar, X, charges, lambda values: np.zeros(len(values)))
     assert sum(int(block.counts.sum()) for _, block in table.trees()) == 182_515_572
 
 

@@ -28,7 +28,7 @@ CASES: dict[str, Case] = {
     "min-tokens": (["+", "^"], ["x", "y"], False, 5, ["min-tokens=3", "max-repeats:x=2"]),
     "max-depth": (["exp", "log", "+"], ["x"], False, 6, ["no-inverse", "max-depth=3"]),
 }
-PRIORS = ("uniform", "allowed", "size-balanced", "weights")
+PRIORS = ("uniform", "allowed", "size-balanced", "weights", "science")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,6 +77,8 @@ def log_prior(grammar: Grammar, trees: np.ndarray, name: str) -> np.ndarray:
         log_weight = np.zeros(len(trees))
     elif name == "size-balanced":
         log_weight = -np.log([(sizes == size).sum() for size in sizes])
+    elif name == "science":
+        log_weight = np.asarray(tree_prior(name, grammar).log_prob(np, trees))
     else:
         given: Any = chosen_weights(grammar)
         weights = np.array([given[token.name] for token in grammar.library])
@@ -110,7 +112,7 @@ def test_single_precision_is_the_prior_to_its_own_digits() -> None:
 
 
 def test_without_the_walk_q_is_no_prior() -> None:
-    """Even by token at each step, which none of the four is: the tests above could fail."""
+    """Even by token at each step, which none of them is: the tests above could fail."""
     grammar, policy, trees = made("no-nested-trig")
     found = np.asarray(log_q_of_trees(policy, make_writer(grammar), jnp.asarray(trees, jnp.int32)))
     assert abs(np.exp(found).sum() - 1.0) < 1e-12

@@ -31,7 +31,7 @@ CASES: dict[str, Case] = {
     "two counts": (["+", "sin"], ["x"], True, 6, ["max-repeats:x=2", "max-constants=1"]),
     "leaves": ([], ["x", "y"], True, 3, "none"),
 }
-PRIORS = ("uniform", "allowed", "size-balanced", "weights")
+PRIORS = ("uniform", "allowed", "size-balanced", "weights", "science")
 
 
 def made(name: str) -> Grammar:
@@ -145,7 +145,7 @@ def test_a_prior_of_another_grammar_is_refused() -> None:
 
 def test_a_prior_without_trees_is_refused() -> None:
     grammar = made("paper")
-    nothing = TreePrior("nothing", np.full(6, -np.inf), np.zeros(len(grammar.library)))
+    nothing = TreePrior("nothing", np.full(6, -np.inf), np.zeros((1, len(grammar.library))))
     with pytest.raises(ValueError, match="no legal tree"):
         PriorSampler(grammar, nothing)
 
@@ -154,6 +154,6 @@ def test_too_many_costs_are_refused() -> None:
     library = Library.create(["+"], ["x", "y"], constants=True)
     rules = ["max-repeats:x=12", "max-repeats:y=12", "max-constants=12"]
     grammar = Grammar(library, 15, rules)
-    prior = TreePrior("flat", np.zeros(16), np.zeros(len(library)))
+    prior = TreePrior("flat", np.zeros(16), np.zeros((1, len(library))))
     with pytest.raises(ValueError, match=r"35152 distinct costs.*4096"):
         PriorSampler(grammar, prior)

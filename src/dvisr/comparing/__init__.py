@@ -21,7 +21,7 @@ from dvisr.comparing.result import (
 from dvisr.constants import AbstractConstantPrior
 from dvisr.diagnostics import pareto_k
 from dvisr.expression import Expression, canonical_form, parse
-from dvisr.expression.parsing import _lexemes
+from dvisr.expression.parsing import numbers_in
 from dvisr.fitting.checks import is_heavy
 from dvisr.library import OPERATORS, Library
 from dvisr.marginal import Engine, Weighed, weigh
@@ -104,7 +104,7 @@ def compare(
     problems = [
         make_problem(
             data,
-            operators=_words(text),
+            operators=[*OPERATORS, *numbers_in(text)],
             constants=True,
             max_tokens=200,
             max_constants=None,
@@ -145,19 +145,6 @@ def _texts(expressions: Sequence[str]) -> list[str]:
     if not texts:
         raise ValueError("there is no formula to compare: give at least one, as in 'c * x0 + c'")
     return texts
-
-
-def _words(text: str) -> list[str]:
-    """Every operator that comes with the package, and the numbers in the formula."""
-    lexemes = _lexemes(text) if isinstance(text, str) else []
-    spellings: dict[float, str] = {}
-    for lexeme in lexemes:
-        if lexeme.kind == "number":
-            spellings.setdefault(float(lexeme.text), lexeme.text)
-    numbers = [spellings[value] for value in sorted(spellings)]
-    if any(lexeme.kind == "name" and lexeme.text == "pi" for lexeme in lexemes):
-        numbers.append("pi")
-    return [*OPERATORS, *numbers]
 
 
 def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[Expression]:

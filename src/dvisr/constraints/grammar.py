@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 
@@ -56,6 +57,19 @@ class Grammar:
     def unconstrained(self) -> Grammar:
         """Every tree of the library up to the size limit, forbidden ones included."""
         return Grammar(self.library, self.max_tokens) if self.rules else self
+
+    def told_apart(self, scopes: Scopes, origin: np.ndarray) -> Grammar:
+        """The same trees by slot states that tell more apart: `origin` has the state that each of
+        them was before."""
+        made = copy.copy(self)
+        for cached in ("tables", "unconstrained"):
+            made.__dict__.pop(cached, None)
+        made.scopes = scopes
+        made.costs = SubtreeCosts(
+            [self.costs.of_state[state] for state in origin],
+            [self.costs.of_root[state] for state in origin],
+        )
+        return made
 
     def __repr__(self) -> str:
         rules = "; ".join(rule.describe() for rule in self.rules)

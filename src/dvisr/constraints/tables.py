@@ -90,11 +90,15 @@ def _rests(
     rows: list[list[int]] = []
     while len(rows) < len(rests):
         row = []
+        sums: dict[Costs, Costs] = {}  # many states have the same costs
         for state, beside in kinds:
             # Only a slot whose state is settled waits on the stack.
-            grown = (
-                budget.sum(rests[len(rows)], costs.of_state[state]) if beside is None else nothing
-            )
+            grown = nothing
+            if beside is None:
+                more = costs.of_state[state]
+                if more not in sums:
+                    sums[more] = budget.sum(rests[len(rows)], more)
+                grown = sums[more]
             if grown not in numbers:
                 numbers[grown] = len(rests)
                 rests.append(grown)

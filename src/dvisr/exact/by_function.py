@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from dvisr.exact.charges import Charges
 from dvisr.exact.derivations import Derivations
 from dvisr.exact.functions import FunctionTable, Progress
 from dvisr.exact.grouping import group
@@ -31,14 +34,14 @@ class FunctionRanking(AbstractRanking):
         self._table = FunctionTable(
             problem.grammar,
             problem.X,
-            np.exp(prior.log_token),
+            Charges(prior),
             lambda values: np.asarray(problem.likelihood.log_prob(np, values)),
             progress,
         )
         blocks, entries, log_joint, log_likelihood, prints = [], [], [], [], []
         for number, block in self._table.trees():
             with np.errstate(divide="ignore"):
-                weights = np.log(block.weights)
+                weights = np.log(block.weights) + self._log_root(number)
             log_likelihood.append(block.scores)
             log_joint.append(block.scores + weights + prior.log_size[block.size])
             prints.append(block.prints)
@@ -54,32 +57,33 @@ class FunctionRanking(AbstractRanking):
 
     def trees(self, count: int) -> list[TreeRow]:
         prior = self._problem.tree_prior
-        derivations = Derivations(self._table, prior.log_token, count)
+        derivations = Derivations(self._table, prior, count)
         bounds = np.empty(len(self._log_joint))
         for number, block in self._table.trees():
             here = self._blocks == number
-            bounds[here] = derivations.heaviest(number) + prior.log_size[block.size]
+            bounds[here] = derivations.heaviest(number) + self._log_root(number)
+            bounds[here] += prior.log_size[block.size]
         bounds += self._log_likelihood
         with np.errstate(over="ignore"):
             bounds = np.round(bounds, 9)  # equal up to rounding is equal
         sizes = np.array([block.size for block in self._table.blocks])[self._blocks]
         rows: list[TreeRow] = []
-        order = np.lexsort((sizes, -bounds))
-        for looked_at, place in enumerate(order):
-            if len(rows) >= count:
-                last = order[looked_at - 1]
-                is_worse = (bounds[place], -sizes[place]) < (bounds[last], -sizes[last])
-                if is_worse or len(rows) >= _MOST_TIES * count:
-                    break
-            if np.isneginf(bounds[place]):
+        for place in np.lexsort((sizes, -bounds)):
+            if np.isneginf(bounds[place]) or len(rows) >= _MOST_TIES * count:
                 break
+            if len(rows) >= count:
+                rows.sort(key=row_order)
+                last = rows[count - 1]
+                standing = (np.round(last.log_joint, 9), -last.expression.complexity)
+                if (bounds[place], -sizes[place]) < standing:
+                    break
             found = derivations.of_entry(int(self._blocks[place]), int(self._entries[place]))
             rows += [self._row(tokens) for _, tokens in found]
         return sorted(rows, key=row_order)[:count]
 
     def functions(self, count: int) -> list[FunctionRow]:
         groups = np.logaddexp.reduceat(self._log_joint[self._members], self._starts[:-1])
-        derivations = Derivations(self._table, self._problem.tree_prior.log_token, 1)
+        derivations = Derivations(self._table, self._problem.tree_prior, 1)
         rows = []
         for number in descending(groups)[:count]:
             if np.isneginf(groups[number]):
@@ -95,6 +99,9 @@ class FunctionRanking(AbstractRanking):
             )
             rows.append(FunctionRow(best.expression, float(groups[number]), num_trees))
         return rows
+
+    def _log_root(self, block: int) -> float:
+        return math.log(self._table.charges.whole(self._table.root_of(block)))
 
     def _row(self, tokens: tuple[int, ...]) -> TreeRow:
         problem = self._problem

@@ -9,8 +9,7 @@ are of one *class*. So the same declaration that masks the sampler drives this d
 from __future__ import annotations
 
 import functools
-
-import numpy as np
+from collections.abc import Sequence
 
 from dvisr.constraints import Grammar
 from dvisr.constraints.budget import Cost
@@ -20,7 +19,8 @@ SubtreeClass = tuple[int, int, Cost]
 
 
 class Classes:
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, signatures: Sequence[bytes]) -> None:
+        """`signatures` are what else tells tokens apart."""
         self._scopes = grammar.scopes
         self._budget = grammar.budget
         self._states = range(grammar.scopes.num_states)
@@ -28,8 +28,8 @@ class Classes:
         columns = grammar.scopes.right.reshape(-1, len(grammar.library))
         groups: dict[bytes, int] = {}
         self._group = [
-            groups.setdefault(np.ascontiguousarray(columns[:, token]).tobytes(), len(groups))
-            for token in range(len(grammar.library))
+            groups.setdefault(columns[:, token].tobytes() + other, len(groups))
+            for token, other in enumerate(signatures)
         ]
         self._member = {group: token for token, group in reversed(list(enumerate(self._group)))}
 
@@ -60,6 +60,10 @@ class Classes:
             and _has(right, scopes.right[state, token, root])
         ]
         return self._made(fits, token, [left, right])
+
+    def root(self, subtree: SubtreeClass) -> int:
+        """A token of the group that its root is of."""
+        return self._member[subtree[1]]
 
     def is_tree(self, subtree: SubtreeClass, size: int) -> bool:
         """Whether it may stand as a whole tree."""

@@ -7,8 +7,9 @@ import functools
 import numpy as np
 
 from dvisr.exact.functions import Block, FunctionTable
+from dvisr.prior import TreePrior
 
-# (log of the product of token weights, tokens)
+# (log of what the prior charges for the tokens, the root's place aside; tokens)
 Derivation = tuple[float, tuple[int, ...]]
 
 
@@ -16,12 +17,15 @@ class Derivations:
     """The `limit` heaviest trees of any entry. Which of equally heavy ones are listed is settled by
     the order in which they were derived."""
 
-    def __init__(self, table: FunctionTable, log_token: np.ndarray, limit: int) -> None:
+    def __init__(self, table: FunctionTable, prior: TreePrior, limit: int) -> None:
         self._table = table
-        self._log_token = log_token
         self._limit = limit
         self._heaviest: list[np.ndarray] = []
-        if not log_token.any():  # all trees weigh the same
+        num_tokens = prior.log_token.shape[1]
+        with np.errstate(divide="ignore"):
+            self._own = np.log([table.charges.own(token) for token in range(num_tokens)])
+            self._charges = [np.log(table.job_charges(job)) for job in table.jobs]
+        if not prior.log_token.any():  # all trees weigh the same
             self._heaviest = [np.zeros(len(block.counts)) for block in table.blocks]
             return
         for block in table.blocks:
@@ -39,10 +43,12 @@ class Derivations:
         for job_id in np.unique(jobs):
             here = jobs == job_id
             if job_id < 0:
-                bounds[here] = self._log_token[left[here]]
+                bounds[here] = self._own[left[here]]
                 continue
             job = self._table.jobs[job_id]
-            total = self._log_token[job.token] + self._heaviest[job.left][left[here]]
+            straight, swapped = self._charges[job_id]
+            charge = max(straight, swapped) if job.both_orders else straight
+            total = charge + self._heaviest[job.left][left[here]]
             if job.right >= 0:
                 total = total + self._heaviest[job.right][right[here]]
             bounds[here] = total
@@ -66,9 +72,9 @@ class Derivations:
     def _of_derivation(self, block: Block, place: int) -> list[Derivation]:
         job_id, left, right = int(block.job[place]), int(block.left[place]), int(block.right[place])
         if job_id < 0:
-            return [(float(self._log_token[left]), (left,))]
+            return [(float(self._own[left]), (left,))]
         job = self._table.jobs[job_id]
-        own = float(self._log_token[job.token])
+        own, swapped = (float(charge) for charge in self._charges[job_id])
         firsts = self.of_entry(job.left, left)
         if job.right < 0:
             return [(own + weight, (job.token, *tokens)) for weight, tokens in firsts]
@@ -77,7 +83,9 @@ class Derivations:
         pairs = [(own + one + two, (job.token, *a, *b)) for one, a in firsts for two, b in seconds]
         if job.both_orders and not is_same:
             pairs += [
-                (own + one + two, (job.token, *b, *a)) for one, a in firsts for two, b in seconds
+                (swapped + one + two, (job.token, *b, *a))
+                for one, a in firsts
+                for two, b in seconds
             ]
         return sorted(pairs, key=_order)[: self._limit]
 

@@ -25,6 +25,7 @@ from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size
 from dvisr.evaluation import apply_operator
 from dvisr.exact.candidates import Candidates, Rows, summed
+from dvisr.exact.charges import Charges
 from dvisr.exact.classes import Classes, SubtreeClass
 from dvisr.exact.grouping import fingerprints, group
 from dvisr.library import Kind, Token
@@ -47,7 +48,7 @@ class Block:
     scores: np.ndarray  # (entries,): log likelihoods
     prints: np.ndarray  # (2, entries): fingerprints
     counts: np.ndarray  # (entries,): trees, exact up to 2**53
-    weights: np.ndarray  # (entries,): summed products of token weights
+    weights: np.ndarray  # (entries,): summed products of what the prior charges (see `charges`)
     starts: np.ndarray  # (entries + 1,)
     job: np.ndarray  # (derivations,): which job made it
     left: np.ndarray  # (derivations,): entry in the job's left block
@@ -85,7 +86,7 @@ class FunctionTable:
         self,
         grammar: Grammar,
         X: np.ndarray,
-        token_weights: np.ndarray,
+        charges: Charges,
         score: Callable[[np.ndarray], np.ndarray],
         progress: Progress = lambda fraction: None,
     ) -> None:
@@ -95,14 +96,18 @@ class FunctionTable:
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
         self._X = X
-        self._token_weights = token_weights
+        self.charges = charges
         self._score = score
-        self._classes = Classes(grammar)
+        self._classes = Classes(grammar, charges.signatures)
         self._num_rows = [0] * (grammar.max_tokens + 1)
         self._by_size: list[list[int]] = [[] for _ in range(grammar.max_tokens + 1)]
         for size in range(1, grammar.max_tokens + 1):
             self._progress = _scaled(progress, size, grammar.max_tokens)
             self._build(size)
+
+    def root_of(self, block: int) -> int:
+        """A token that the rest of a tree treats as it does the roots of a block's entries."""
+        return self._classes.root(self.blocks[block].subtree_class)
 
     def trees(self) -> Iterator[tuple[int, Block]]:
         """The blocks whose entries may stand as whole trees, with their numbers."""
@@ -246,17 +251,21 @@ class FunctionTable:
             return
         job = self.jobs[job_id]
         token = self.grammar.library[job.token]
-        own = self._token_weights[job.token]
+        straight, swapped = self.job_charges(job)
         for i, j in _pairs(job, self.blocks):
             first = self.blocks[job.left]
-            counts, weights, operands = first.counts[i], first.weights[i] * own, [first.values[i]]
-            if j is not None:
+            counts, weights = first.counts[i], first.weights[i]
+            operands = [first.values[i]]
+            if j is None:
+                weights = weights * straight
+            else:
                 second = self.blocks[job.right]
                 operands.append(second.values[j])
                 # A swapped pair is another tree, unless it is a function with itself.
-                orders = np.where(job.is_triangle & (i == j), 1.0, argument)
-                counts = counts * second.counts[j] * orders
-                weights = weights * second.weights[j] * orders
+                is_one = job.is_triangle & (i == j)
+                counts = counts * second.counts[j] * np.where(is_one, 1.0, argument)
+                both = straight if argument == 1 else straight + swapped
+                weights = weights * second.weights[j] * np.where(is_one, straight, both)
             values, defined = apply_operator(token, operands)
             yield Rows(
                 values,
@@ -267,11 +276,22 @@ class FunctionTable:
                 j,
             )
 
+    def job_charges(self, job: Job) -> tuple[float, float]:
+        """What the prior charges for a job's operator and for the roots of its operands where they
+        stand: in this order, and swapped."""
+        left = self.root_of(job.left)
+        own = self.charges.own(job.token)
+        if job.right < 0:
+            return own * self.charges.operand(job.token, left), 0.0
+        right = self.root_of(job.right)
+        straight = self.charges.operands(job.token, left, right)
+        return own * straight, own * self.charges.operands(job.token, right, left)
+
     def _leaf(self, token_id: int) -> Rows:
         token = self.grammar.library[token_id]
         row = self._X[:, token.column] if token.kind is Kind.VARIABLE else token.value
         values = np.broadcast_to(np.asarray(row, dtype=float), (1, len(self._X)))
-        weights = self._token_weights[token_id : token_id + 1]
+        weights = np.array([self.charges.own(token_id)])
         # A leaf's "left" holds its token.
         return Rows(values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), None)
 

@@ -98,6 +98,28 @@ def _lexemes(text: str) -> list[_Lexeme]:
     return lexemes
 
 
+def numbers_in(text: str) -> list[str]:
+    """The numbers of a formula, `pi` among them, each value once, as they are spelt."""
+    spellings: dict[float, str] = {}
+    lexemes = _lexemes(text) if isinstance(text, str) else []
+    for lexeme in lexemes:
+        if lexeme.kind == "number":
+            spellings.setdefault(float(lexeme.text), lexeme.text)
+    numbers = [spellings[value] for value in sorted(spellings)]
+    if any(lexeme.kind == "name" and lexeme.text == "pi" for lexeme in lexemes):
+        numbers.append("pi")
+    return numbers
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a formula, as they are spelt, those in backticks without them."""
+    return [
+        lexeme.text if lexeme.kind == "name" else lexeme.text[1:-1].replace("``", "`")
+        for lexeme in _lexemes(text)
+        if lexeme.kind in ("name", "quoted")
+    ]
+
+
 class _Parser:
     """Precedence climbing. Every method returns prefix tokens."""
 

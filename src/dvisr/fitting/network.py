@@ -40,7 +40,7 @@ class Network:
         self._key = jax.random.key(seed)
         spec = GRUSpec(hidden_size, 1, PlaceInputs)
         self.policy: AbstractPolicy = spec.create(
-            grammar, jnp.float32, key=jax.random.fold_in(self._key, 0)
+            prior.slots(grammar)[0], jnp.float32, key=jax.random.fold_in(self._key, 0)
         )
         self._optimiser = Adam()
         self._state = self._optimiser.start(self.policy)

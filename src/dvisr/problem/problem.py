@@ -54,8 +54,7 @@ class Problem:
             and self.grammar.max_tokens == other.grammar.max_tokens
             and self.grammar.rules == other.grammar.rules
             and self.constant_prior == other.constant_prior
-            and np.array_equal(self.tree_prior.log_size, other.tree_prior.log_size)
-            and np.array_equal(self.tree_prior.log_token, other.tree_prior.log_token)
+            and self.tree_prior.is_same_as(other.tree_prior)
             and np.array_equal(self.X, other.X)
             and (one.noise, one.prior, one.total) == (two.noise, two.prior, two.total)
             and np.array_equal(one.y, two.y)

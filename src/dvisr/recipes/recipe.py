@@ -53,9 +53,11 @@ class Recipe:
     ) -> TrainState:
         """Freshly initialised runs, each from a key of its own."""
 
+        slots = made.target.tree_prior.slots(grammar)[0] if self.from_prior else grammar
+
         def one(key: Any) -> TrainState:
             policy_key, train_key = jax.random.split(key)
-            policy = self.policy.create(grammar, dtype, key=policy_key)
+            policy = self.policy.create(slots, dtype, key=policy_key)
             return training.init(made, policy, key=train_key)
 
         states: TrainState = eqx.filter_jit(jax.vmap(one))(training.run_keys(seed, num_runs))

@@ -15,6 +15,7 @@ up again has the vector of those below it.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import equinox as eqx
@@ -23,8 +24,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from dvisr.constraints import Grammar, masking
-from dvisr.counting import subtree_weights
 from dvisr.prior import TreePrior
+from dvisr.prior.sums import Sums
 
 MAX_CELLS = 1024  # distinct costs of a tree
 _TINY = 1e-37  # above what float32 rounds to zero
@@ -46,27 +47,34 @@ class WalkState(eqx.Module):
     waiting: Float[Array, "length cells"]  # `onward` below each waiting slot
 
 
-def make_prior_walk(grammar: Grammar, prior: TreePrior, dtype: Any = np.float32) -> PriorWalk:
-    budget, scopes, tables = grammar.budget, grammar.scopes, grammar.tables
+def make_prior_walk(
+    grammar: Grammar, rows: np.ndarray, prior: TreePrior, dtype: Any = np.float32
+) -> PriorWalk:
+    """`grammar` and `rows` are what `prior.slots` gives: slot states that know what the prior looks
+    at."""
+    budget, tables = grammar.budget, grammar.tables
     cells = list(itertools.product(*(range(most + 1) for most in budget.maximum)))
     if len(cells) > MAX_CELLS:
         raise ValueError(
             f"these count rules give a tree {len(cells)} distinct costs, and the prior walk can "
             f"have {MAX_CELLS}: lower max_tokens or drop a count rule"
         )
-    numbers = {cell: number for number, cell in enumerate(cells)}
+    numbers = {cell: number for number, cell in enumerate(cells)}  # size first, as `Sums` has it
     plus = np.full((len(cells), len(cells)), len(cells), dtype=np.int32)
     for (i, one), (j, two) in itertools.product(enumerate(cells), repeat=2):
         total = tuple(a + b for a, b in zip(one, two, strict=True))
         plus[i, j] = numbers.get(total, len(cells))
 
-    scale = _scale_of_a_token(grammar, prior)
-    weights = np.exp(np.asarray(prior.log_token, dtype=np.float64)) * scale
-    found = subtree_weights(grammar, weights.tolist())
-    of_root = np.zeros((scopes.num_states, len(weights), len(cells)))
-    for state, token in np.ndindex(of_root.shape[:2]):
-        for cost, weight in found[state][token].items():
-            of_root[state, token, numbers[cost]] = weight
+    log_token = np.asarray(prior.log_token, dtype=np.float64)[rows]
+    of_root, log_unit = Sums(grammar, log_token).of_root()
+    # A factor for each token, so that sums over trees of different sizes are alike. It cancels;
+    # float32 would overflow without it.
+    sizes = np.flatnonzero(np.isfinite(log_unit))
+    growth = np.ptp(log_unit[sizes]) / max(1, np.ptp(sizes)) if len(sizes) > 1 else 0.0
+    growth = math.copysign(growth, log_unit[sizes[-1]] - log_unit[sizes[0]])
+    units = np.where(np.isfinite(log_unit), log_unit - growth * np.arange(len(log_unit)), -np.inf)
+    of_root = of_root * np.exp(units)[:, None]
+    of_root = of_root.reshape(*of_root.shape[:2], len(cells))
 
     shifts = _shifts(of_root.sum(axis=1), plus)  # (state, cells, cells)
     states = np.asarray(tables.root_state)
@@ -74,8 +82,8 @@ def make_prior_walk(grammar: Grammar, prior: TreePrior, dtype: Any = np.float32)
     for kind, token in np.argwhere(_settles(grammar)):
         beside = states[tables.right_kind[kind, token]]
         by_token[kind, token] = by_token[kind, token] @ shifts[beside]
-    sizes = np.array([cell[0] for cell in cells])
-    log_onward = np.asarray(prior.log_size, dtype=np.float64)[sizes] - sizes * np.log(scale)
+    spent = np.array([cell[0] for cell in cells])
+    log_onward = np.asarray(prior.log_size, dtype=np.float64)[spent] + spent * growth
     log_onward[[not budget.fits(cell) for cell in cells]] = -np.inf
     return PriorWalk(
         by_token=jnp.asarray(by_token, dtype=dtype),
@@ -83,21 +91,6 @@ def make_prior_walk(grammar: Grammar, prior: TreePrior, dtype: Any = np.float32)
         onward=jnp.asarray(np.exp(log_onward - log_onward.max()), dtype=dtype),
         plus=jnp.asarray(plus),
     )
-
-
-def _scale_of_a_token(grammar: Grammar, prior: TreePrior) -> float:
-    """What to multiply every token's weight by so that sums over trees of different sizes are
-    alike: the inverse of the growth by token. It cancels; float32 would overflow without it."""
-    weights = np.exp(np.asarray(prior.log_token, dtype=np.float64)).tolist()
-    totals = np.zeros(grammar.max_tokens + 1)
-    for roots in subtree_weights(grammar, weights)[0]:
-        for cost, weight in roots.items():
-            totals[cost[0]] += weight
-    sizes = np.flatnonzero(totals)
-    if len(sizes) < 2:
-        return 1.0
-    first, last = int(sizes[0]), int(sizes[-1])
-    return float(np.exp(-np.log(totals[last] / totals[first]) / (last - first)))
 
 
 def _shifts(of_state: np.ndarray, plus: np.ndarray) -> np.ndarray:

@@ -67,9 +67,13 @@ class Step(eqx.Module):
 def make_writer(
     grammar: Grammar, prior: TreePrior | None = None, dtype: Any = jnp.float32
 ) -> Writer:
-    """With a prior, policies start from it: see `prior_walk`."""
-    walk = None if prior is None else prior_walk.make_prior_walk(grammar, prior, dtype)
-    return Writer(masking.make_mask(grammar), grammar.library.constant_id, walk)
+    """With a prior, policies start from it: see `prior_walk`. Their slots are then those of
+    `prior.slots`."""
+    if prior is None:
+        return Writer(masking.make_mask(grammar), grammar.library.constant_id, None)
+    told, rows = prior.slots(grammar)
+    walk = prior_walk.make_prior_walk(told, rows, prior, dtype)
+    return Writer(masking.make_mask(told), told.library.constant_id, walk)
 
 
 class _Carry(eqx.Module):

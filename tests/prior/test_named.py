@@ -56,7 +56,7 @@ def test_weights_in_text() -> None:
 
 
 def test_the_same_under_jax() -> None:
-    for name in ("uniform", "allowed", "size-balanced", "weights"):
+    for name in ("uniform", "allowed", "size-balanced", "weights", "science"):
         prior = tree_prior(name, GRAMMAR)
         np.testing.assert_allclose(
             prior.log_prob(jnp, jnp.asarray(TREES[:50])), prior.log_prob(np, TREES[:50]), rtol=1e-14

@@ -1,0 +1,149 @@
+"""`TreePrior`: log p(tree) = a term for its size + a term for each of its tokens in its place.
+
+What a place is, `Surroundings` says: the parent's token, the side, the root of the left sibling, or
+as much of these as a prior looks at. No more than that, so that sums over all trees are sums over
+slots: a slot's surroundings are known when it comes to be filled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from dvisr.constraints import Grammar
+from dvisr.constraints.scopes import Scopes
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["below", "right", "arities"], meta_fields=[]
+)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The places of a tree that a prior tells apart, numbered; the root's number is 0.
+
+    Parameters
+    ----------
+    below : ndarray of shape (tokens,)
+        Of the only or the left operand, by the parent.
+    right : ndarray of shape (tokens, tokens)
+        Of the right operand, by the parent and the root of the left operand.
+    arities : ndarray of shape (tokens,)
+        How many operands each token has.
+    """
+
+    below: np.ndarray
+    right: np.ndarray
+    arities: np.ndarray
+
+    def of_trees(self, np: Any, tokens: Any) -> Any:
+        """The surroundings of each token of legal trees (..., length), ids padded with -1.
+
+        With S the number of open slots before each token, the parent of a token is the one just
+        before it, or, if that is a leaf, the last one before it with the same S: all of its left
+        operand has more.
+        """
+        length = tokens.shape[-1]
+        places = np.broadcast_to(np.arange(length, dtype=np.int32), tokens.shape)
+        safe = np.where(tokens >= 0, tokens, 0).astype(np.int32)
+        arities = np.asarray(self.arities)[safe].astype(np.int32)
+        open_slots = np.cumsum(arities - 1, axis=-1, dtype=np.int32) - (arities - 1)
+        is_same = open_slots[..., :, None] == open_slots[..., None, :]
+        is_before = places[..., None, :] < places[..., :, None]
+        before = np.broadcast_to(places[..., None, :], is_same.shape)
+        parent = np.where(is_same & is_before, before, 0).max(axis=-1)
+        previous = np.maximum(places - 1, 0)
+        is_first = np.take_along_axis(arities, previous, axis=-1) > 0
+        sibling = np.take_along_axis(safe, np.minimum(parent + 1, length - 1), axis=-1)
+        parent = np.take_along_axis(safe, np.where(is_first, previous, parent), axis=-1)
+        below, right = np.asarray(self.below)[parent], np.asarray(self.right)[parent, sibling]
+        return np.where(places == 0, 0, np.where(is_first, below, right))
+
+    def told_apart(self, grammar: Grammar) -> tuple[Grammar, np.ndarray]:
+        """The same grammar with slot states that know their surroundings, and these by state."""
+        scopes = grammar.scopes
+        num = 1 + int(max(self.below.max(), self.right.max()))
+        codes = [0]
+        numbers = {0: 0}
+        rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        while len(rows) < len(codes):
+            state = codes[len(rows)] // num
+            operand, right = scopes.operand[state], scopes.right[state]
+            below = np.where(operand >= 0, operand * num + self.below, -1)
+            beside = np.where(right >= 0, right * num + self.right, -1)
+            for code in np.unique(np.concatenate([below, beside.ravel()])):
+                if code >= 0 and int(code) not in numbers:
+                    numbers[int(code)] = len(codes)
+                    codes.append(int(code))
+            rows.append((scopes.allowed[state], below, beside))
+        known = np.array(sorted(numbers), dtype=np.int64)
+        by_code = np.array([numbers[int(code)] for code in known], dtype=np.int32)
+
+        def numbered(values: np.ndarray) -> np.ndarray:
+            places = np.searchsorted(known, np.maximum(values, 0))
+            return np.where(values >= 0, by_code[places], -1).astype(np.int32)
+
+        allowed, below, beside = (np.stack(column) for column in zip(*rows, strict=True))
+        made = Scopes(allowed, numbered(below), numbered(beside))
+        states, numbers_of = np.divmod(np.array(codes, dtype=np.int64), num)
+        return grammar.told_apart(made, states), numbers_of
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["log_size", "log_token", "surroundings"],
+    meta_fields=["name"],
+)
+@dataclasses.dataclass(frozen=True, eq=False)
+class TreePrior:
+    """A prior over trees. A forbidden tree has no place here: its prior mass, where it has any,
+    meets a likelihood of zero.
+
+    Parameters
+    ----------
+    name : str
+    log_size : ndarray of shape (max_tokens + 1,)
+        The term of each size; -inf for a size that has no tree.
+    log_token : ndarray of shape (surroundings, tokens)
+        The term of each token by its surroundings.
+    surroundings : Surroundings, optional
+        None: a token's term is the same everywhere.
+    """
+
+    name: str
+    log_size: np.ndarray
+    log_token: np.ndarray
+    surroundings: Surroundings | None = None
+
+    def log_prob(self, np: Any, tokens: Any) -> Any:
+        """Of legal trees (..., length), ids padded with -1, with the namespace that is given."""
+        is_token = tokens >= 0
+        log_size, log_token = np.asarray(self.log_size), np.asarray(self.log_token)
+        safe = np.where(is_token, tokens, 0)
+        if self.surroundings is None:
+            terms = log_token[0][safe]
+        else:
+            terms = log_token[self.surroundings.of_trees(np, tokens), safe]
+        return log_size[is_token.sum(axis=-1)] + np.where(is_token, terms, 0.0).sum(axis=-1)
+
+    def slots(self, grammar: Grammar) -> tuple[Grammar, np.ndarray]:
+        """The grammar with slot states that know what the prior looks at, and the row of
+        `log_token` that each state has."""
+        if self.surroundings is None:
+            return grammar, np.zeros(grammar.scopes.num_states, dtype=np.int64)
+        return self.surroundings.told_apart(grammar)
+
+    def is_same_as(self, other: TreePrior) -> bool:
+        one, two = self.surroundings, other.surroundings
+        if (one is None) != (two is None):
+            return False
+        if one is not None and two is not None:
+            pairs = [(one.below, two.below), (one.right, two.right)]
+            if not all(np.array_equal(a, b) for a, b in pairs):
+                return False
+        return np.array_equal(self.log_size, other.log_size) and np.array_equal(
+            self.log_token, other.log_token
+        )
