@@ -196,6 +196,9 @@ class CheckSettings:
         Nats of evidence gained in the last third of the steps.
     fewest_effective : float
         Fresh draws must be worth so many for a check to lean on them.
+    prior_decides : float
+        The log of how many times likelier the first function is than under the most favourable of
+        two other priors over trees.
     unexplained : float
         The share of the variance of y that no formula explains.
     """
@@ -209,6 +212,7 @@ class CheckSettings:
     disagreement: tuple[float, float] = (0.1, 0.5)
     late_gain: tuple[float, float] = (1.0, 5.0)
     fewest_effective: float = 10.0
+    prior_decides: float = 4.0
     unexplained: float = 0.9
 
 

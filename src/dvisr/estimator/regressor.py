@@ -239,7 +239,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
             return before
         return SearchFitter(settings)
 
-    def _problem_of(self, data: Dataset, sample_weight: Any) -> Problem:
+    def _problem_of(self, data: Dataset, sample_weight: Any, tree_prior: Any = None) -> Problem:
         return make_problem(
             data,
             operators=self.operators,
@@ -247,7 +247,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
             max_tokens=self.max_tokens,
             max_constants=self.max_constants,
             constraints=self.constraints,
-            tree_prior=self.tree_prior,
+            tree_prior=self.tree_prior if tree_prior is None else tree_prior,
             constant_prior=self.constant_prior,
             noise=self.noise,
             sample_weight=sample_weight,

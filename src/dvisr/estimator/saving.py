@@ -19,6 +19,7 @@ from dvisr.library import OPERATORS, Token
 from dvisr.marginal import Weighed
 from dvisr.noise import AbstractNoise, noise_model
 from dvisr.posterior import Draws, Function, Posterior, Tree
+from dvisr.prior import Surroundings, TreePrior
 from dvisr.problem import Problem
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
 
 FILE = "model.safetensors"
-FORMAT = 2
+FORMAT = 3
 _WEIGHED = ("mode", "curvature", "constants", "log_weights", "log_q")
 
 
@@ -102,6 +103,7 @@ def save(path: Path, model: Any) -> None:
         arrays["weights"] = problem.likelihood.weights
     if problem.position is not None:
         arrays["position"] = problem.position
+    arrays |= _prior_arrays(problem.tree_prior)
     reserved = ("verdict", "reasons", "checks")
     own = FitSettings() if model.settings is None else model.settings
     meta: dict[str, Any] = {
@@ -110,6 +112,7 @@ def save(path: Path, model: Any) -> None:
         "feature_names": list(problem.data.feature_names),
         "has_names": hasattr(model, "feature_names_in_"),
         "scale": draws.scale,
+        "prior": problem.tree_prior.name,
         "drawn": [list(expression.tokens) for expression in draws.expressions],
         "trees": [list(tree.expression.tokens) for tree in posterior.trees],
         "inclusion": posterior.inclusion.to_dict(),
@@ -140,10 +143,20 @@ def save(path: Path, model: Any) -> None:
         return kept[id(weighed)]
 
     for function in posterior.functions:
-        row = [function.probability, function.log_joint, function.num_trees]
+        row = [function.probability, function.log_joint, function.log_prior, function.num_trees]
         meta["functions"].append([list(function.expression.tokens), *row, keep(function.weighed)])
     meta["tree_weighed"] = [keep(tree.weighed) for tree in posterior.trees]
     runs.save(Path(path) / FILE, arrays, _finite(meta))
+
+
+def _prior_arrays(prior: TreePrior) -> dict[str, np.ndarray]:
+    """The prior by its numbers: the formulas that they came from may be gone by the time the model
+    is loaded."""
+    arrays = {"prior.log_size": prior.log_size, "prior.log_token": prior.log_token}
+    if prior.surroundings is not None:
+        arrays["prior.below"] = np.asarray(prior.surroundings.below)
+        arrays["prior.right"] = np.asarray(prior.surroundings.right)
+    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def _finite(value: Any) -> Any:
@@ -210,8 +223,15 @@ def load(path: Any) -> DVISRRegressor:
 
 def _restore(model: DVISRRegressor, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     data = Dataset.create(arrays["X"], arrays["y"], arrays.get("y_err"), meta["feature_names"])
-    problem = model._problem_of(data, arrays.get("weights"))
-    problem = dataclasses.replace(problem, position=arrays.get("position"))
+    problem = model._problem_of(data, arrays.get("weights"), tree_prior="allowed")
+    places = None
+    if "prior.below" in arrays:
+        arities = problem.grammar.library.arities
+        places = Surroundings(arrays["prior.below"], arrays["prior.right"], arities)
+    prior = TreePrior(
+        meta["prior"], arrays["prior.log_size"], arrays["prior.log_token"], places
+    ).checked(problem.grammar)
+    problem = dataclasses.replace(problem, tree_prior=prior, position=arrays.get("position"))
     outcome = Outcome(
         posterior=_posterior(meta, arrays, problem),
         verdict=Verdict.from_dict(meta["verdict"]),
@@ -243,8 +263,10 @@ def _posterior(meta: dict[str, Any], arrays: dict[str, np.ndarray], problem: Pro
         for number, (value, error, method) in enumerate(meta["weighed"])
     ]
     functions = tuple(
-        Function(expression(tokens), probability, log_joint, int(count), weighed[place])
-        for tokens, probability, log_joint, count, place in meta["functions"]
+        Function(
+            expression(tokens), probability, log_joint, int(count), weighed[place], (), log_prior
+        )
+        for tokens, probability, log_joint, log_prior, count, place in meta["functions"]
     )
     trees = tuple(
         Tree(expression(tokens), float(p), float(joint), weighed[place] if place >= 0 else None)

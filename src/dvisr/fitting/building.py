@@ -112,6 +112,7 @@ def _functions(
                 num_trees=int(counts[members].sum()),
                 weighed=weigher.weighed[shown],
                 forms=tuple(members),
+                log_prior=log_total(weigher.visited.form_log_prior[members]),
             )
         )
     return tuple(sorted(functions, key=lambda f: (-round(f.log_joint, 9), f.expression.complexity)))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dvisr.checks import SEARCH, Check, Grade, Replication, check_data, graded
+from dvisr.checks import DATA, SEARCH, Check, Grade, Replication, check_data, graded
 from dvisr.diagnostics import pareto_k, r_squared
+from dvisr.fitting.other_priors import OtherPrior
 from dvisr.marginal import Weighed
 from dvisr.posterior import Posterior
 from dvisr.posterior.predictive import moments
@@ -149,6 +150,24 @@ def explained_check(r2: float, limits: CheckSettings) -> Check:
     if grade:
         sentence += ", which is little: the columns, the operators or the size may not suffice"
     return Check("explained", SEARCH, left, limits.unexplained, grade, sentence)
+
+
+def prior_check(posterior: Posterior, others: Sequence[OtherPrior], limits: CheckSettings) -> Check:
+    """Whether the prior over trees alone decides what is first: how much less probable the first
+    function is under the most favourable other prior, as a logarithm."""
+    own = posterior.functions[0].probability
+    under = max((other.probabilities[0] for other in others), default=own)
+    measured = math.log(max(own, 1e-300) / max(under, 1e-300))
+    grade = graded(measured, limits.prior_decides)
+    told = " and ".join(f"{other.probabilities[0]:.2g} under {other.name}" for other in others)
+    sentence = f"the first function has probability {own:.2g}" + (f", {told}" if told else "")
+    if grade:
+        best = max(others, key=lambda other: other.probabilities[0]).first[0][0]
+        sentence += (
+            f": the prior over formulas decides between it and others such as {best}, not the "
+            f"data; measure more rows, or judge by what is known of the field"
+        )
+    return Check("prior", DATA, measured, limits.prior_decides, grade, sentence)
 
 
 def explained(problem: Problem, posterior: Posterior) -> float:

@@ -18,6 +18,7 @@ from dvisr.checks import Check, Verdict
 from dvisr.fitting import checks
 from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
+from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.search import Progress, Search
 from dvisr.fitting.training import distance_to_visited, draw_afresh, train_on_visited
 from dvisr.fitting.weighing import FormWeigher
@@ -189,7 +190,13 @@ class SearchFitter(AbstractFitter):
             measured["moved"] = moved(weigher, before, posterior)
             measured["total_variation"] = distance_to_visited(search, search.network)
             measured["island_agreement"] = agreement(search.visited)
-        verdict = Verdict.of(self._checks(search, weigher, posterior, measured, is_whole))
+        others = other_priors(weigher, posterior)
+        verdict = Verdict.of(
+            [
+                *self._checks(search, weigher, posterior, measured, is_whole),
+                checks.prior_check(posterior, others, self.settings.checks),
+            ]
+        )
         return Outcome(
             posterior=posterior,
             verdict=verdict,
@@ -203,6 +210,7 @@ class SearchFitter(AbstractFitter):
                 "num_steps": len(search.history),
                 "num_rows": search.problem.likelihood.count,
                 "r2": checks.explained(search.problem, posterior),
+                "other_priors": {other.name: other.as_rows() for other in others},
                 **measured,
             },
             elbo=measured.get("elbo", posterior.log_evidence),

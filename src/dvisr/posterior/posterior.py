@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -24,6 +25,7 @@ class Function:
     num_trees: int
     weighed: Weighed
     forms: tuple[int, ...] = ()  # numbers of its canonical forms among the visited
+    log_prior: float = math.nan  # of its trees together; NaN where they are not known
 
     @property
     def modal(self) -> Expression:
@@ -64,6 +66,8 @@ class Posterior:
                 "num_trees": function.num_trees,
                 "complexity": function.expression.complexity,
                 "log_joint": function.log_joint,
+                "log_prior": function.log_prior,
+                "log_likelihood": function.log_joint - function.log_prior,
                 **_constants(function.weighed),
             }
             for function in self.functions

@@ -129,6 +129,20 @@ class TreePrior:
             terms = log_token[self.surroundings.of_trees(np, tokens), safe]
         return log_size[is_token.sum(axis=-1)] + np.where(is_token, terms, 0.0).sum(axis=-1)
 
+    def checked(self, grammar: Grammar) -> TreePrior:
+        """Itself, if it is for such trees: a `ValueError` if it was made for others."""
+        num_tokens, places = len(grammar.library), self.surroundings
+        fits = self.log_size.shape == (grammar.max_tokens + 1,)
+        fits &= self.log_token.ndim == 2 and self.log_token.shape[1] == num_tokens
+        if fits and places is not None:
+            fits &= places.below.shape == (num_tokens,)
+            fits &= places.right.shape == (num_tokens, num_tokens)
+            for numbers in (places.below, places.right) if fits else ():
+                fits &= bool((numbers >= 0).all() and (numbers < len(self.log_token)).all())
+        if not fits:
+            raise ValueError("this tree prior was made for another grammar: make it anew")
+        return self
+
     def slots(self, grammar: Grammar) -> tuple[Grammar, np.ndarray]:
         """The grammar with slot states that know what the prior looks at, and the row of
         `log_token` that each state has."""

@@ -30,6 +30,7 @@ Corpus = tuple[tuple[float, Formula], ...]
 SYMBOL, NUMBER, CONSTANT, COLUMN = "symbol", "number", "constant", "column"
 LEAVES = (SYMBOL, NUMBER, CONSTANT, COLUMN)
 COLUMN_SHARE = 0.55  # of the symbols of a formula: the others are constants of an experiment
+EXPONENTIAL_SHARE = 0.1  # of readings with a constant to the power of a column: exp is usual
 _MOST_READINGS = 16  # of one formula, by which of its symbols are columns
 _UNARY = ("sinh", "cosh", *(name for name, token in OPERATORS.items() if token.arity == 1))
 
@@ -122,6 +123,7 @@ class Translator:
         for share, columns in self._choices(symbols):
             said = self._said(formula, columns)
             if said is not None:
+                share *= EXPONENTIAL_SHARE ** _num_exponentials(formula, columns)
                 found[said] = found.get(said, 0.0) + share
         total = sum(found.values())
         return [(share / total, said) for said, share in found.items()]
@@ -279,6 +281,16 @@ _OTHER_WORDS: dict[str, Any] = {
     "/": _quotient,
     "tan": _tangent,
 }
+
+
+def _num_exponentials(formula: Formula, columns: frozenset[str]) -> int:
+    """How many powers have a symbol that is constant as base, and a column in the exponent."""
+    if formula[0] in LEAVES:
+        return 0
+    here = 0
+    if formula[0] == "^" and formula[1][0] == SYMBOL and formula[1][1] not in columns:
+        here = int(any(symbol in columns for symbol in _symbols(formula[2])))
+    return here + sum(_num_exponentials(operand, columns) for operand in formula[1:])
 
 
 def _symbols(formula: Formula) -> Iterator[str]:

@@ -80,9 +80,7 @@ def tree_prior(choice: str | Mapping[str, float] | TreePrior, grammar: Grammar) 
     """From what a user gives: a name, token weights, or a prior. `weights:sin=0.5,exp=0.1` names
     weights in text; `science:FILE` a corpus of formulas."""
     if isinstance(choice, TreePrior):
-        if len(choice.log_size) != grammar.max_tokens + 1:
-            raise ValueError("this tree prior was made for another grammar: make it anew")
-        return choice
+        return choice.checked(grammar)
     if isinstance(choice, Mapping):
         return token_weights(grammar, choice)
     name, separator, listed = str(choice).partition(":")

@@ -22,10 +22,9 @@ class PriorSampler:
     `uniform`, it is the prior given that the tree is legal."""
 
     def __init__(self, grammar: Grammar, prior: TreePrior) -> None:
+        prior.checked(grammar)
         log_size = np.asarray(prior.log_size, dtype=np.float64)
         log_token = np.asarray(prior.log_token, dtype=np.float64)
-        if len(log_size) != grammar.max_tokens + 1 or log_token.shape[1] != len(grammar.library):
-            raise ValueError("this tree prior was made for another grammar: make it anew")
         self._max_tokens = grammar.max_tokens
         told, rows = prior.slots(grammar)
         sums = Sums(told, log_token[rows])

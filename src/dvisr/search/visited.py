@@ -118,6 +118,11 @@ class VisitedTrees:
         return self._form_log_marginal.rows
 
     @property
+    def form_log_prior(self) -> np.ndarray:
+        """log of the sum of p(tree) over the visited trees of a form."""
+        return self._form_log_prior.rows
+
+    @property
     def form_log_joint(self) -> np.ndarray:
         """log of the sum of p(tree) p(y | tree) over the visited trees of a form."""
         joint: np.ndarray = self._form_log_prior.rows + self.form_log_marginal
