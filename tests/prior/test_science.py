@@ -25,7 +25,7 @@ from dvisr.prior.corpus import (
     named_equations,
     read_corpus,
 )
-from dvisr.prior.science import smoothed
+from dvisr.prior.science import num_places, smoothed
 
 FULL = ["+", "-", "*", "/", "^", "square", "sqrt", "exp", "log", "sin", "cos", "neg"]
 NUMBERS = ["1", "2", "3", "4", "pi"]
@@ -75,41 +75,46 @@ def test_a_tree_has_the_product_of_its_tokens_terms(name: str) -> None:
     assert prior.surroundings is not None
     places = prior.surroundings
 
-    def term(tokens: list[int], at: int, place: int) -> tuple[float, int]:
+    def term(tokens: list[int], at: int, place: int, kind: int) -> tuple[float, int]:
         token = library[tokens[at]]
         total, end = float(prior.log_token[place, tokens[at]]), at + 1
         left = -1
         for side in range(token.arity):
-            below = int(places.below[tokens[at]])
-            where = below if side == 0 else int(places.right[tokens[at], left])
+            below = int(places.below[kind, tokens[at]])
+            where = below if side == 0 else int(places.right[kind, tokens[at], left])
             left = tokens[end]
-            more, end = term(tokens, end, where)
+            more, end = term(tokens, end, where, int(places.kinds[tokens[at]]))
             total += more
         return total, end
 
     trees = enumerate_trees(grammar)
     for tree in trees[:: max(1, len(trees) // 200)]:
         tokens = [int(token) for token in tree if token >= 0]
-        total, end = term(tokens, 0, 0)
+        total, end = term(tokens, 0, 0, 0)
         assert end == len(tokens)
         expected = total + float(prior.log_size[len(tokens)])
         assert float(prior.log_prob(np, tree)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_places_are_told_apart_by_parent_side_and_the_siblings_kind() -> None:
+def test_places_are_told_apart_by_parent_side_sibling_and_grandparent() -> None:
     grammar = full(["x", "y"])
     places = science(grammar).surroundings
     assert places is not None
     ids = {token.name: number for number, token in enumerate(grammar.library)}
-    kinds = ["x", "c", "2", "sin"]
+    siblings = ["x", "c", "2", "sin"]
+    binary = ["+", "-", "*", "/", "^"]
     numbers = {
         0,
-        *(int(places.below[ids[name]]) for name in FULL),
-        *(int(places.right[ids[name], ids[left]]) for name in FULL[:5] for left in kinds),
+        *places.below[:, [ids[name] for name in FULL]].ravel().tolist(),
+        *(int(n) for op in binary for s in siblings for n in places.right[:, ids[op], ids[s]]),
     }
-    assert len(numbers) == 1 + len(FULL) + 5 * len(kinds)
-    assert places.right[ids["+"], ids["x"]] == places.right[ids["+"], ids["y"]]
-    assert places.right[ids["+"], ids["exp"]] == places.right[ids["+"], ids["*"]]
+    kinds = 5  # none, a sum, a product, a power, another
+    assert len(numbers) == 1 + kinds * (len(FULL) + len(binary) * len(siblings))
+    for one, two in (("+", "-"), ("*", "/"), ("^", "sqrt"), ("sin", "exp")):
+        assert places.kinds[ids[one]] == places.kinds[ids[two]]
+    assert len({int(places.kinds[ids[name]]) for name in ("+", "*", "^", "sin")}) == 4
+    assert (places.right[:, ids["+"], ids["x"]] == places.right[:, ids["+"], ids["y"]]).all()
+    assert (places.right[:, ids["+"], ids["exp"]] == places.right[:, ids["+"], ids["*"]]).all()
 
 
 # What formulas look like ------------------------------------------------------------------------
@@ -262,15 +267,15 @@ def test_frequencies_go_toward_those_of_less_specific_places() -> None:
         library.find("sin"),
         library.ids_of_kind(Kind.VARIABLE)[0],
     )
-    counts = np.zeros((3 + 4, len(library)))
-    counts[places.below[plus], column] = 1e6
+    counts = np.zeros((num_places(library), len(library)))
+    counts[places.below[0, plus], column] = 1e6
     found = smoothed(library, counts)
     assert found.min() > 0.0
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
-    assert found[places.below[plus], column] > 0.999
-    beside = places.right[plus, column]
-    assert found[beside, column] > 0.99  # never counted, but below the same parent
-    assert found[places.below[sine], column] == pytest.approx(found[0, column])
+    assert found[places.below[0, plus], column] > 0.999
+    for never_counted in (places.below[1, plus], places.right[0, plus, column]):
+        assert found[never_counted, column] > 0.99  # but below the same parent
+    assert found[places.below[0, sine], column] == pytest.approx(found[0, column])
 
 
 def test_an_operator_of_ones_own_is_rare_unless_it_is_said_not_to_be() -> None:

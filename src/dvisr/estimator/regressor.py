@@ -34,7 +34,10 @@ from dvisr.problem import (
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
-OPERATORS = ("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+OPERATORS = (
+    "+", "-", "*", "/", "^", "square", "sqrt", "exp", "log", "sin", "cos", "neg",
+    "1", "2", "3", "4", "pi",
+)  # fmt: skip
 
 
 class FitWarning(UserWarning):

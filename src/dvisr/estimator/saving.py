@@ -154,8 +154,7 @@ def _prior_arrays(prior: TreePrior) -> dict[str, np.ndarray]:
     is loaded."""
     arrays = {"prior.log_size": prior.log_size, "prior.log_token": prior.log_token}
     if prior.surroundings is not None:
-        arrays["prior.below"] = np.asarray(prior.surroundings.below)
-        arrays["prior.right"] = np.asarray(prior.surroundings.right)
+        arrays |= {f"prior.{name}": a for name, a in prior.surroundings.arrays().items()}
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
@@ -226,8 +225,8 @@ def _restore(model: DVISRRegressor, meta: dict[str, Any], arrays: dict[str, np.n
     problem = model._problem_of(data, arrays.get("weights"), tree_prior="allowed")
     places = None
     if "prior.below" in arrays:
-        arities = problem.grammar.library.arities
-        places = Surroundings(arrays["prior.below"], arrays["prior.right"], arities)
+        own = {name: arrays[f"prior.{name}"] for name in ("below", "right", "kinds")}
+        places = Surroundings(**own, arities=problem.grammar.library.arities)
     prior = TreePrior(
         meta["prior"], arrays["prior.log_size"], arrays["prior.log_token"], places
     ).checked(problem.grammar)

@@ -41,7 +41,7 @@ class FunctionRanking(AbstractRanking):
         blocks, entries, log_joint, log_likelihood, prints = [], [], [], [], []
         for number, block in self._table.trees():
             with np.errstate(divide="ignore"):
-                weights = np.log(block.weights) + self._log_root(number)
+                weights = np.log(block.weights[:, 0]) + self._log_root(number)
             log_likelihood.append(block.scores)
             log_joint.append(block.scores + weights + prior.log_size[block.size])
             prints.append(block.prints)

@@ -33,11 +33,12 @@ class Candidates:
     right: np.ndarray
 
     @staticmethod
-    def empty(num_rows: int, points: int) -> Candidates:
-        kinds = (float, float, float, np.int32, np.int32, np.int32)
+    def empty(num_rows: int, points: int, num_kinds: int) -> Candidates:
         values = np.empty((num_rows if points else 0, points))
-        prints = np.empty((2, num_rows))
-        return Candidates(values, prints, *(np.empty(num_rows, dtype=kind) for kind in kinds))
+        scores, counts = np.empty((2, num_rows))
+        operands = np.empty((3, num_rows), dtype=np.int32)
+        weights = np.empty((num_rows, num_kinds))
+        return Candidates(values, np.empty((2, num_rows)), scores, counts, weights, *operands)
 
     def first(self, num_rows: int) -> Candidates:
         rows = (self.scores, self.counts, self.weights, self.job, self.left, self.right)

@@ -48,7 +48,8 @@ class Block:
     scores: np.ndarray  # (entries,): log likelihoods
     prints: np.ndarray  # (2, entries): fingerprints
     counts: np.ndarray  # (entries,): trees, exact up to 2**53
-    weights: np.ndarray  # (entries,): summed products of what the prior charges (see `charges`)
+    # Summed products of what the prior charges, by the kind of the root's parent (see `charges`).
+    weights: np.ndarray  # (entries, kinds)
     starts: np.ndarray  # (entries + 1,)
     job: np.ndarray  # (derivations,): which job made it
     left: np.ndarray  # (derivations,): entry in the job's left block
@@ -225,7 +226,8 @@ class FunctionTable:
     def _candidates(
         self, plan: list[tuple[int, int]], num_rows: int, *, keeps_values: bool
     ) -> Candidates:
-        found = Candidates.empty(num_rows, len(self._X) if keeps_values else 0)
+        points = len(self._X) if keeps_values else 0
+        found = Candidates.empty(num_rows, points, self.charges.num_kinds)
         at = 0
         for job_id, argument in plan:
             for rows in self._rows(job_id, argument):
@@ -252,9 +254,10 @@ class FunctionTable:
         job = self.jobs[job_id]
         token = self.grammar.library[job.token]
         straight, swapped = self.job_charges(job)
+        kind = self.charges.kind(job.token)
         for i, j in _pairs(job, self.blocks):
             first = self.blocks[job.left]
-            counts, weights = first.counts[i], first.weights[i]
+            counts, weights = first.counts[i], first.weights[i, kind, None]
             operands = [first.values[i]]
             if j is None:
                 weights = weights * straight
@@ -265,7 +268,8 @@ class FunctionTable:
                 is_one = job.is_triangle & (i == j)
                 counts = counts * second.counts[j] * np.where(is_one, 1.0, argument)
                 both = straight if argument == 1 else straight + swapped
-                weights = weights * second.weights[j] * np.where(is_one, straight, both)
+                charged = np.where(is_one[:, None], straight, both)
+                weights = weights * second.weights[j, kind, None] * charged
             values, defined = apply_operator(token, operands)
             yield Rows(
                 values,
@@ -276,13 +280,14 @@ class FunctionTable:
                 j,
             )
 
-    def job_charges(self, job: Job) -> tuple[float, float]:
+    def job_charges(self, job: Job) -> tuple[np.ndarray, np.ndarray]:
         """What the prior charges for a job's operator and for the roots of its operands where they
-        stand: in this order, and swapped."""
+        stand, by the kind of the operator's parent: in this order, and swapped."""
         left = self.root_of(job.left)
         own = self.charges.own(job.token)
         if job.right < 0:
-            return own * self.charges.operand(job.token, left), 0.0
+            straight = own * self.charges.operand(job.token, left)
+            return straight, np.zeros(len(straight))
         right = self.root_of(job.right)
         straight = self.charges.operands(job.token, left, right)
         return own * straight, own * self.charges.operands(job.token, right, left)
@@ -291,7 +296,7 @@ class FunctionTable:
         token = self.grammar.library[token_id]
         row = self._X[:, token.column] if token.kind is Kind.VARIABLE else token.value
         values = np.broadcast_to(np.asarray(row, dtype=float), (1, len(self._X)))
-        weights = np.array([self.charges.own(token_id)])
+        weights = np.full((1, self.charges.num_kinds), self.charges.own(token_id))
         # A leaf's "left" holds its token.
         return Rows(values, np.ones(1, dtype=bool), np.ones(1), weights, np.array([token_id]), None)
 

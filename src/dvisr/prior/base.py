@@ -1,8 +1,8 @@
 """`TreePrior`: log p(tree) = a term for its size + a term for each of its tokens in its place.
 
-What a place is, `Surroundings` says: the parent's token, the side, the root of the left sibling, or
-as much of these as a prior looks at. No more than that, so that sums over all trees are sums over
-slots: a slot's surroundings are known when it comes to be filled.
+What a place is, `Surroundings` says: the parent's token, the side, the root of the left sibling,
+the kind of the grandparent, or as much of these as a prior looks at. No more than that, so that
+sums over all trees are sums over slots: a slot's surroundings are known when it comes to be filled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from dvisr.constraints.scopes import Scopes
 
 
 @functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["below", "right", "arities"], meta_fields=[]
+    jax.tree_util.register_dataclass,
+    data_fields=["below", "right", "kinds", "arities"],
+    meta_fields=[],
 )
 @dataclasses.dataclass(frozen=True, eq=False)
 class Surroundings:
@@ -27,16 +29,21 @@ class Surroundings:
 
     Parameters
     ----------
-    below : ndarray of shape (tokens,)
-        Of the only or the left operand, by the parent.
-    right : ndarray of shape (tokens, tokens)
-        Of the right operand, by the parent and the root of the left operand.
+    below : ndarray of shape (kinds, tokens)
+        Of the only or the left operand, by the kind of the grandparent (0: the parent is the root)
+        and the parent.
+    right : ndarray of shape (kinds, tokens, tokens)
+        Of the right operand, by the kind of the grandparent, the parent and the root of the left
+        operand.
+    kinds : ndarray of shape (tokens,)
+        What kind a token is as a grandparent, from 1.
     arities : ndarray of shape (tokens,)
         How many operands each token has.
     """
 
     below: np.ndarray
     right: np.ndarray
+    kinds: np.ndarray
     arities: np.ndarray
 
     def of_trees(self, np: Any, tokens: Any) -> Any:
@@ -54,26 +61,31 @@ class Surroundings:
         is_same = open_slots[..., :, None] == open_slots[..., None, :]
         is_before = places[..., None, :] < places[..., :, None]
         before = np.broadcast_to(places[..., None, :], is_same.shape)
-        parent = np.where(is_same & is_before, before, 0).max(axis=-1)
+        last_same = np.where(is_same & is_before, before, 0).max(axis=-1)
         previous = np.maximum(places - 1, 0)
         is_first = np.take_along_axis(arities, previous, axis=-1) > 0
-        sibling = np.take_along_axis(safe, np.minimum(parent + 1, length - 1), axis=-1)
-        parent = np.take_along_axis(safe, np.where(is_first, previous, parent), axis=-1)
-        below, right = np.asarray(self.below)[parent], np.asarray(self.right)[parent, sibling]
+        above = np.where(is_first, previous, last_same)  # the parent's position
+        parent = np.take_along_axis(safe, above, axis=-1)
+        sibling = np.take_along_axis(safe, np.minimum(last_same + 1, length - 1), axis=-1)
+        second = np.take_along_axis(parent, above, axis=-1)  # the grandparent, or nonsense
+        kind = np.where(above == 0, 0, np.asarray(self.kinds)[second])
+        below = np.asarray(self.below)[kind, parent]
+        right = np.asarray(self.right)[kind, parent, sibling]
         return np.where(places == 0, 0, np.where(is_first, below, right))
 
     def told_apart(self, grammar: Grammar) -> tuple[Grammar, np.ndarray]:
         """The same grammar with slot states that know their surroundings, and these by state."""
         scopes = grammar.scopes
         num = 1 + int(max(self.below.max(), self.right.max()))
-        codes = [0]
-        numbers = {0: 0}
+        parent_kind = self.parent_kinds()
+        codes, numbers = [0], {0: 0}
         rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         while len(rows) < len(codes):
-            state = codes[len(rows)] // num
+            state, place = divmod(codes[len(rows)], num)
+            kind = parent_kind[place]
             operand, right = scopes.operand[state], scopes.right[state]
-            below = np.where(operand >= 0, operand * num + self.below, -1)
-            beside = np.where(right >= 0, right * num + self.right, -1)
+            below = np.where(operand >= 0, operand * num + self.below[kind], -1)
+            beside = np.where(right >= 0, right * num + self.right[kind], -1)
             for code in np.unique(np.concatenate([below, beside.ravel()])):
                 if code >= 0 and int(code) not in numbers:
                     numbers[int(code)] = len(codes)
@@ -83,13 +95,29 @@ class Surroundings:
         by_code = np.array([numbers[int(code)] for code in known], dtype=np.int32)
 
         def numbered(values: np.ndarray) -> np.ndarray:
-            places = np.searchsorted(known, np.maximum(values, 0))
-            return np.where(values >= 0, by_code[places], -1).astype(np.int32)
+            found = np.searchsorted(known, np.maximum(values, 0))
+            return np.where(values >= 0, by_code[found], -1).astype(np.int32)
 
         allowed, below, beside = (np.stack(column) for column in zip(*rows, strict=True))
         made = Scopes(allowed, numbered(below), numbered(beside))
         states, numbers_of = np.divmod(np.array(codes, dtype=np.int64), num)
         return grammar.told_apart(made, states), numbers_of
+
+    def parent_kinds(self) -> np.ndarray:
+        """Of each place: the kind of its parent, 0 for the root's."""
+        num = 1 + int(max(self.below.max(), self.right.max()))
+        found = np.zeros(num, dtype=np.int64)
+        for token, arity in enumerate(self.arities):
+            if arity > 0:
+                found[self.below[:, token]] = self.kinds[token]
+            if arity > 1:
+                found[self.right[:, token]] = self.kinds[token]
+        found[0] = 0
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its numbers by name, but for the arities, which the library has."""
+        return {name: np.asarray(getattr(self, name)) for name in ("below", "right", "kinds")}
 
 
 @functools.partial(
@@ -135,8 +163,10 @@ class TreePrior:
         fits = self.log_size.shape == (grammar.max_tokens + 1,)
         fits &= self.log_token.ndim == 2 and self.log_token.shape[1] == num_tokens
         if fits and places is not None:
-            fits &= places.below.shape == (num_tokens,)
-            fits &= places.right.shape == (num_tokens, num_tokens)
+            fits &= places.kinds.shape == (num_tokens,)
+            num = 1 + int(places.kinds.max(initial=0))
+            fits &= places.below.shape == (num, num_tokens)
+            fits &= places.right.shape == (num, num_tokens, num_tokens)
             for numbers in (places.below, places.right) if fits else ():
                 fits &= bool((numbers >= 0).all() and (numbers < len(self.log_token)).all())
         if not fits:
@@ -155,7 +185,7 @@ class TreePrior:
         if (one is None) != (two is None):
             return False
         if one is not None and two is not None:
-            pairs = [(one.below, two.below), (one.right, two.right)]
+            pairs = zip(one.arrays().values(), two.arrays().values(), strict=True)
             if not all(np.array_equal(a, b) for a, b in pairs):
                 return False
         return np.array_equal(self.log_size, other.log_size) and np.array_equal(

@@ -1,9 +1,9 @@
 """A prior that knows what formulas look like: how often a token stands in a place, in formulas that
 people have written.
 
-A token's place is its parent, the side, and what kind of thing the left sibling is. Frequencies in
-a place are smoothed toward those of the place with less said of it, and in the end toward every
-token alike, so that nothing is impossible:
+A token's place is its parent, the side, what kind of thing the left sibling is, and what kind the
+grandparent is. Frequencies in a place are smoothed toward those of the place with less said of it,
+and in the end toward every token alike, so that nothing is impossible:
 
     p(token | place) = (count + strength * p(token | larger place)) / (total + strength).
 
@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from dvisr.constraints import Grammar
 from dvisr.counting import count_by_size
-from dvisr.library import Kind, Library
+from dvisr.library import Kind, Library, Role, Token
 from dvisr.prior.base import Surroundings, TreePrior
 from dvisr.prior.corpus import (
     COLUMN,
@@ -42,6 +42,11 @@ STRENGTH = 30.0  # of each smoothing, in formulas
 RARE_SHARE = 5e-4  # of an operator that the corpus does not have
 # A formula that occurs n times counts sqrt(n) times: lists repeat their favourites.
 REPEATS = 0.5
+_ROLES = (
+    (Role.SUM, Role.DIFFERENCE),
+    (Role.PRODUCT, Role.QUOTIENT),
+    (Role.POWER, Role.WHOLE_POWER),
+)  # of a grandparent; a root is a power, and the others are of one more kind
 _KINDS = (Kind.VARIABLE, Kind.CONSTANT, Kind.LITERAL, Kind.OPERATOR)  # of a left sibling
 
 
@@ -91,28 +96,46 @@ def science_from_text(grammar: Grammar, text: str) -> TreePrior:
     return science(grammar, read_corpus(Path(files[0])) if files else None, weights)
 
 
+def _grandparent(token: Token) -> int:
+    """What kind a token is as a grandparent: a sum, a product, a power, another operator."""
+    for number, roles in enumerate(_ROLES, 1):
+        if token.role in roles or (token.name == "sqrt" and Role.POWER in roles):
+            return number
+    return 1 + len(_ROLES)
+
+
+@functools.lru_cache(maxsize=32)
 def places(library: Library) -> Surroundings:
-    """The root is 0; then each operator's only or left operand; then each right operand by the kind
-    of its left sibling."""
-    size = len(library)
-    below, right = np.zeros(size, dtype=np.int32), np.zeros((size, size), dtype=np.int32)
-    operators = [i for i, token in enumerate(library) if not token.is_leaf]
-    for number, operator in enumerate(operators, 1):
-        below[operator] = number
-    binary = [i for i in operators if library[i].arity == 2]
-    for number, operator in enumerate(binary):
-        for left, token in enumerate(library):
-            place = 1 + len(operators) + number * len(_KINDS) + _KINDS.index(token.kind)
-            right[operator, left] = place
-    return Surroundings(below, right, library.arities)
+    """The root is 0; then, for each kind of grandparent, each operator's only or left operand, and
+    each right operand by the kind of its left sibling."""
+    size, num_kinds = len(library), 2 + len(_ROLES)
+    below = np.zeros((num_kinds, size), dtype=np.int32)
+    right = np.zeros((num_kinds, size, size), dtype=np.int32)
+    sibling = np.array([_KINDS.index(token.kind) for token in library])
+    number = 1
+    for kind in range(num_kinds):
+        for operator, token in enumerate(library):
+            if token.arity > 0:
+                below[kind, operator] = number
+                number += 1
+            if token.arity > 1:
+                right[kind, operator] = number + sibling
+                number += len(_KINDS)
+    kinds = np.array([_grandparent(token) for token in library], dtype=np.int32)
+    return Surroundings(below, right, kinds, library.arities)
+
+
+def num_places(library: Library) -> int:
+    """Of `places`, those that no tree of the library has included."""
+    arities = library.arities
+    own = (arities > 0).sum() + len(_KINDS) * (arities > 1).sum()
+    return 1 + (2 + len(_ROLES)) * int(own)
 
 
 @functools.lru_cache(maxsize=32)
 def _frequencies(library: Library, corpus: Corpus) -> np.ndarray:
     """(surroundings, tokens), the columns' share at the first column."""
-    surroundings = places(library)
-    counts = np.zeros((1 + int(max(surroundings.below.max(), surroundings.right.max())),
-                       len(library)))  # fmt: skip
+    counts = np.zeros((num_places(library), len(library)))
     for place, token, weight in counted(library, corpus):
         counts[place, token] += weight
     return smoothed(library, counts)
@@ -133,19 +156,21 @@ def counted(library: Library, corpus: Corpus) -> list[tuple[int, int, float]]:
             return library.constant_id
         return literals[formula[1]] if formula[0] == NUMBER else ids[formula[0]]
 
-    def walk(formula: Formula, place: int, weight: float) -> None:
+    def walk(formula: Formula, place: int, above: int, weight: float) -> None:
+        """`above` is the kind of the formula's parent."""
         token = token_of(formula)
         found.append((place, token, weight))
         if formula[0] in (COLUMN, CONSTANT, NUMBER):
             return
-        walk(formula[1], int(surroundings.below[token]), weight)
+        kind = int(surroundings.kinds[token])
+        walk(formula[1], int(surroundings.below[above, token]), kind, weight)
         if len(formula) == 3:
             left = token_of(formula[1])
-            walk(formula[2], int(surroundings.right[token, left]), weight)
+            walk(formula[2], int(surroundings.right[above, token, left]), kind, weight)
 
     for count, equation in corpus:
         for share, said in translator.readings(equation):
-            walk(said, 0, share * count**REPEATS)
+            walk(said, 0, 0, share * count**REPEATS)
     return found
 
 
@@ -166,14 +191,17 @@ def smoothed(library: Library, counts: np.ndarray) -> np.ndarray:
     for operator, token in enumerate(library):
         if token.is_leaf:
             continue
-        below = counts[surroundings.below[operator]]
-        rights = np.unique(surroundings.right[operator]) if token.arity == 2 else np.array([], int)
-        beside = counts[rights].sum(axis=0)
-        of_parent = _toward(below + beside, overall)
-        found[surroundings.below[operator]] = _toward(below, of_parent)
-        of_side = _toward(beside, of_parent)
-        for right in rights:
-            found[right] = _toward(counts[right], of_side)
+        lefts = surroundings.below[:, operator]
+        rights = lefts[:, None] + 1 + np.arange(len(_KINDS) if token.arity == 2 else 0)
+        of_parent = _toward(counts[lefts].sum(axis=0) + counts[rights].sum(axis=(0, 1)), overall)
+        of_left = _toward(counts[lefts].sum(axis=0), of_parent)
+        for left in lefts:
+            found[left] = _toward(counts[left], of_left)
+        of_right = _toward(counts[rights].sum(axis=(0, 1)), of_parent)
+        for column in rights.T:
+            of_kind = _toward(counts[column].sum(axis=0), of_right)
+            for right in column:
+                found[right] = _toward(counts[right], of_kind)
     return found
 
 
