@@ -51,35 +51,30 @@ Level = Callable[[Place], Any]
 _PARENT: Level = lambda p: p.parent  # noqa: E731
 _SIDE: Level = lambda p: (p.parent, p.side)  # noqa: E731
 _KIND: Level = lambda p: (p.parent, p.side, p.kind)  # noqa: E731
+_SIBLING: Level = lambda p: (p.parent, p.side, p.sibling)  # noqa: E731
+CHOSEN = "parent, side, kind of the left sibling, kind of the grandparent"
 CONTEXTS: dict[str, list[Level]] = {
-    "nothing": [],
+    "the token alone": [],
     "parent": [_PARENT],
     "parent, depth": [_PARENT, lambda p: (p.parent, min(p.depth, 4))],
     "parent, grandparent": [_PARENT, lambda p: (p.parent, p.grandparent)],
     "parent, side": [_PARENT, _SIDE],
     "parent, side, kind of the left sibling": [_PARENT, _SIDE, _KIND],
-    "parent, side, left sibling": [_PARENT, _SIDE, lambda p: (p.parent, p.side, p.sibling)],
-    "parent, side, kind of the left sibling, depth": [
-        _PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, min(p.depth, 4)),
-    ],
-    "parent, side, kind of the left sibling, grandparent": [
-        _PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, p.grandparent),
-    ],
-    "parent, side, kind of the left sibling, kind of the grandparent": [
-        _PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, kind_of(p.grandparent)),
-    ],
+    "parent, side, left sibling": [_PARENT, _SIDE, _SIBLING],
     "parent, side, kind of the grandparent": [
         _PARENT, _SIDE, lambda p: (p.parent, p.side, kind_of(p.grandparent)),
     ],
-    "parent, side, kind of the grandparent, kind of the left sibling": [
-        _PARENT, _SIDE, lambda p: (p.parent, p.side, kind_of(p.grandparent)), lambda p: (p.parent, p.side, p.kind, kind_of(p.grandparent)),
+    "parent, side, kind of the left sibling, depth": [
+        _PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, min(p.depth, 4)),
+    ],
+    CHOSEN: [_PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, kind_of(p.grandparent))],
+    "parent, side, kind of the left sibling, grandparent": [
+        _PARENT, _SIDE, _KIND, lambda p: (p.parent, p.side, p.kind, p.grandparent),
     ],
     "parent, side, left sibling, grandparent": [
-        _PARENT, _SIDE, lambda p: (p.parent, p.side, p.sibling),
-        lambda p: (p.parent, p.side, p.sibling, p.grandparent),
+        _PARENT, _SIDE, _SIBLING, lambda p: (p.parent, p.side, p.sibling, p.grandparent),
     ],
 }  # fmt: skip
-CHOSEN = "parent, side, kind of the left sibling"
 
 
 def places(formula: Formula) -> list[Place]:

@@ -29,6 +29,7 @@ from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
 from dvisr.target import undefined_log_likelihood
 
+_SHARED_DRAWS = 4_000  # of the prior, that tell how often each token occurs
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 
@@ -92,9 +93,10 @@ class Search:
             self.num_allowed <= own.max_enumerated
             and self.num_allowed * len(problem.data.y) <= own.max_enumerated_points
         )
-        self.neighbours = Neighbours(grammar)
         self.sampler = PriorSampler(grammar, problem.tree_prior)
-        self._sweep = Sweep(grammar, own)
+        shares = _token_shares(self.sampler, len(grammar.library))
+        self.neighbours = Neighbours(grammar, shares)
+        self._sweep = Sweep(grammar, own, shares)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
@@ -276,6 +278,14 @@ class Search:
                 elbo=elbo,
             )
         )
+
+
+def _token_shares(sampler: PriorSampler, num_tokens: int) -> np.ndarray:
+    """How often each token occurs in draws from the prior; none less than once."""
+    drawn = sampler.draw(_SHARED_DRAWS, np.random.default_rng(0))
+    counts = 1.0 + np.bincount(drawn[drawn >= 0].astype(np.int64), minlength=num_tokens)
+    shares: np.ndarray = counts / counts.sum()
+    return shares
 
 
 def _complete_size(grammar: Grammar, most: int) -> int:

@@ -31,25 +31,37 @@ class TokenTables(NamedTuple):
     arities: np.ndarray  # int32 (token,)
     of_arity: np.ndarray  # int8 (arity, place): the tokens of each arity, padded with -1
     num_of_arity: np.ndarray  # int32 (arity,)
+    cumulative: np.ndarray  # float (arity, place): their shares when one is drawn, added up
     constant: np.ndarray  # int8 (1,): the constant's id, or -1
 
 
-def token_tables(library: Library) -> TokenTables:
+def token_tables(library: Library, shares: np.ndarray | None = None) -> TokenTables:
+    """Tokens of an arity are drawn half evenly and half by their shares, if these are given."""
     arities = np.require(library.arities, np.int32, ["C", "W"])
     of_arity = np.full((3, len(library)), -1, dtype=np.int8)
+    cumulative = np.zeros((3, len(library)))
     for arity in range(3):
-        of_arity[arity, : (arities == arity).sum()] = np.flatnonzero(arities == arity)
+        tokens = np.flatnonzero(arities == arity)
+        of_arity[arity, : len(tokens)] = tokens
+        if len(tokens):
+            even = np.full(len(tokens), 1.0 / len(tokens))
+            own = even if shares is None else shares[tokens]
+            own = even if not own.sum() > 0.0 else own / own.sum()
+            cumulative[arity, : len(tokens)] = np.cumsum(0.5 * even + 0.5 * own)
+            cumulative[arity, len(tokens) :] = 1.0
     return TokenTables(
         arities=arities,
         of_arity=of_arity,
         num_of_arity=np.bincount(arities, minlength=3).astype(np.int32),
+        cumulative=cumulative,
         constant=np.array([library.constant_id], dtype=np.int8),
     )
 
 
 @compiled
 def _random_token(arity, tables, stream):
-    return tables.of_arity[arity, integer_below(tables.num_of_arity[arity], stream)]
+    place = index_by_weight(tables.cumulative[arity, : tables.num_of_arity[arity]], stream)
+    return tables.of_arity[arity, place]
 
 
 @compiled

@@ -22,9 +22,10 @@ class Neighbours:
     tree that is not the tree itself.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, shares: np.ndarray | None = None) -> None:
+        """`shares` are of the tokens that moves draw; see `token_tables`."""
         self._walk_tables = walk_tables(grammar)
-        self._token_tables = token_tables(grammar.library)
+        self._token_tables = token_tables(grammar.library, shares)
         self._regroupings = make_regroupings(grammar.library)
 
     def propose(

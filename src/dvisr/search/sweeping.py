@@ -1,7 +1,8 @@
 """All small changes of one tree: what random neighbours come to in the end, without the waiting.
 
 Each subtree in turn is replaced by every small tree, and every operator is put above it, with every
-leaf beside it where it takes two. Where that is too many, a random part of them is taken.
+leaf beside it where it takes two. Where that is too many, a random part of them is taken, by how
+often their tokens occur in the prior.
 Refinements are fewer: only constants are replaced.
 """
 
@@ -17,7 +18,12 @@ from dvisr.settings import SearchSettings
 
 
 class Sweep:
-    def __init__(self, grammar: Grammar, settings: SearchSettings | None = None) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        settings: SearchSettings | None = None,
+        shares: np.ndarray | None = None,
+    ) -> None:
         own = SearchSettings() if settings is None else settings
         self._most_changes = own.most_changes
         self._legality = Legality(grammar)
@@ -33,47 +39,70 @@ class Sweep:
         self._unary, self._binary = (ids[library.arities == arity] for arity in (1, 2))
         self._arities = library.arities
         self._constant = library.constant_id
+        # Tempered, so that nothing is passed over for long; of several tokens, their mean.
+        shares = np.ones(len(library)) if shares is None else shares
+        self._log_share = 0.5 * np.log(shares)
+        self._small_log_shares = [float(self._log_share[row].mean()) for row in self._small]
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(changes, length), legal ones only, the tree itself left out."""
         tokens = tree[tree >= 0]
         ends = _ends(tokens, self._arities)
         made: list[np.ndarray] = []
+        logs: list[float] = []
         for start, end in enumerate(ends):
             before, subtree, after = tokens[:start], tokens[start:end], tokens[end:]
             room = self._length - len(before) - len(after)
-            made += [
-                np.concatenate([before, new, after]) for new in self._small if len(new) <= room
-            ]
+            self._replace(before, after, room, 1, made, logs)
             if len(subtree) + 1 <= room:
                 made += [np.concatenate([before, [op], subtree, after]) for op in self._unary]
+                logs += self._log_share[self._unary].tolist()
             if len(subtree) + 2 <= room:
                 for op in self._binary:
                     for leaf in self._leaves:
                         made.append(np.concatenate([before, [op], subtree, leaf, after]))
                         made.append(np.concatenate([before, [op], leaf, subtree, after]))
-        return self._legal(tree, made, rng)
+                        both = 0.5 * float(self._log_share[op] + self._log_share[leaf[0]])
+                        logs += [both, both]
+        return self._legal(tree, made, logs, rng)
 
     def refinements(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Each constant in turn replaced by every small tree: where a constant does well, it may
         stand for something that is not one."""
         tokens = tree[tree >= 0]
         made: list[np.ndarray] = []
+        logs: list[float] = []
         for place in np.flatnonzero(tokens == self._constant):
             before, after = tokens[:place], tokens[place + 1 :]
             room = self._length - len(before) - len(after)
-            made += [
-                np.concatenate([before, new, after]) for new in self._small if 1 < len(new) <= room
-            ]
-        return self._legal(tree, made, rng)
+            self._replace(before, after, room, 2, made, logs)
+        return self._legal(tree, made, logs, rng)
+
+    def _replace(
+        self,
+        before: np.ndarray,
+        after: np.ndarray,
+        room: int,
+        least: int,
+        made: list[np.ndarray],
+        logs: list[float],
+    ) -> None:
+        """Every small tree of at least so many tokens, between what is before and after."""
+        for new, log in zip(self._small, self._small_log_shares, strict=True):
+            if least <= len(new) <= room:
+                made.append(np.concatenate([before, new, after]))
+                logs.append(log)
 
     def _legal(
-        self, tree: np.ndarray, made: list[np.ndarray], rng: np.random.Generator
+        self,
+        tree: np.ndarray,
+        made: list[np.ndarray],
+        logs: list[float],
+        rng: np.random.Generator,
     ) -> np.ndarray:
-        if len(made) > self._most_changes:
-            made = [
-                made[place] for place in rng.choice(len(made), self._most_changes, replace=False)
-            ]
+        if len(made) > self._most_changes:  # without replacement, in proportion to exp(logs)
+            order = np.argsort(-(np.array(logs) + rng.gumbel(size=len(made))), kind="stable")
+            made = [made[place] for place in order[: self._most_changes]]
         rows = np.full((len(made), self._length), -1, dtype=np.int8)
         for row, new in enumerate(made):
             rows[row, : len(new)] = new
