@@ -308,46 +308,82 @@ def measure_feynman(case: tuple[Path, str]) -> dict[str, Any]:
     }
 
 
-def in_language(formula: str) -> Any:
-    """The formula as nested tuples in the fit's own words: whole powers as products, numbers that
-    are not 0 or 1 as constants."""
-    return _folded(ast.parse(formula, mode="eval").body)
-
-
 _NAMES = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _FUNCTIONS = {"sqrt": "sqrt", "exp": "exp", "ln": "log", "log": "log", "sin": "sin", "cos": "cos"}
 
 
-def _folded(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant):
-        return "c"
-    if isinstance(node, ast.Name):
-        return "c" if node.id == "pi" else ("column", node.id)
-    if isinstance(node, ast.UnaryOp):
-        inner = _folded(node.operand)
-        return "c" if inner == "c" else ("*", inner, "c")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        inner = _folded(node.args[0])
-        return "c" if inner == "c" else (_FUNCTIONS[node.func.id], inner)
-    assert isinstance(node, ast.BinOp)
-    left = _folded(node.left)
-    if isinstance(node.op, ast.Pow):
-        assert isinstance(node.right, ast.Constant)
+class Wording:
+    """A formula as nested tuples in a fit's own words: numbers as themselves where the library has
+    them, or all of them as constants, of which one is enough where several could be one."""
+
+    def __init__(self, library: Any, *, with_numbers: bool) -> None:
+        self._library = library
+        self._numbers = {}
+        if with_numbers:
+            self._numbers = {t.value: t.name for t in library if t.kind.value == "literal"}
+
+    def tokens(self, formula: str) -> list[int]:
+        return self._tokens(self._folded(ast.parse(formula, mode="eval").body))
+
+    def _has(self, name: str) -> bool:
+        return self._library.find(name) is not None
+
+    def _number(self, value: float) -> Any:
+        return ("number", self._numbers[value]) if value in self._numbers else "c"
+
+    def _folded(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return self._number(float(node.value))  # type: ignore[arg-type]
+        if isinstance(node, ast.Name):
+            return self._number(math.pi) if node.id == "pi" else ("column", node.id)
+        if isinstance(node, ast.UnaryOp):
+            inner = self._folded(node.operand)
+            if inner == "c":
+                return "c"
+            return ("neg", inner) if self._has("neg") else _joined("*", inner, "c")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            inner = self._folded(node.args[0])
+            return "c" if inner == "c" else (_FUNCTIONS[node.func.id], inner)
+        assert isinstance(node, ast.BinOp)
+        left = self._folded(node.left)
+        if isinstance(node.op, ast.Pow):
+            assert isinstance(node.right, ast.Constant)
+            return self._power(left, int(node.right.value))  # type: ignore[arg-type]
+        return _joined(_NAMES[type(node.op)], left, self._folded(node.right))
+
+    def _power(self, left: Any, exponent: int) -> Any:
+        if left == "c":
+            return "c"
+        if exponent == 2 and self._has("square"):
+            return ("square", left)
+        if self._has("^") and float(exponent) in self._numbers:
+            return ("^", left, self._number(float(exponent)))
         product = left
-        for _ in range(int(node.right.value) - 1):  # type: ignore[arg-type]
-            product = "c" if left == "c" else ("*", product, left)
+        for _ in range(exponent - 1):
+            product = ("*", product, left)
         return product
-    return _joined(_NAMES[type(node.op)], left, _folded(node.right))
+
+    def _tokens(self, tree: Any) -> list[int]:
+        library = self._library
+        if tree == "c":
+            return [library.constant_id]
+        if tree[0] == "column":
+            return [next(i for i, t in enumerate(library) if t.column_name == tree[1])]
+        if tree[0] == "number":
+            return [library.find(tree[1])]
+        return [
+            library.find(tree[0]),
+            *(token for part in tree[1:] for token in self._tokens(part)),
+        ]
 
 
 def _joined(name: str, left: Any, right: Any) -> Any:
-    if left == "c" and right == "c":
+    numbers = [part == "c" or part[0] == "number" for part in (left, right)]
+    if all(numbers) and "c" in (left, right):
         return "c"
     if name == "/" and right == "c":
         name = "*"
-    if name == "*" and left == "c":
-        left, right = right, left
-    if name == "+" and left == "c":
+    if name in "*+" and left == "c":
         left, right = right, left
     # One constant factor is enough: (a * c) * b is (a * b) * c.
     if name in "*/" and isinstance(left, tuple) and left[0] == "*" and left[2] == "c":
@@ -357,37 +393,32 @@ def _joined(name: str, left: Any, right: Any) -> Any:
     return (name, left, right)
 
 
-def _tokens(tree: Any, library: Any) -> list[int]:
-    if tree == "c":
-        return [library.constant_id]
-    if tree[0] == "column":
-        return [next(i for i, t in enumerate(library) if t.column_name == tree[1])]
-    head = library.find(tree[0])
-    return [head, *(token for part in tree[1:] for token in _tokens(part, library))]
-
-
-def _law_row(model: Any, formula: str) -> np.ndarray | None:
-    """The law as a row of tokens, or None if the grammar has no such tree."""
+def law_rows(model: Any, formula: str) -> list[np.ndarray]:
+    """The law as rows of tokens, in each wording that the grammar allows."""
     from dvisr.search.legality import Legality
 
     grammar = model._problem.grammar
-    tokens = _tokens(in_language(formula), grammar.library)
-    if len(tokens) > grammar.max_tokens:
-        return None
-    row = np.full((1, grammar.max_tokens), -1, dtype=np.int8)
-    row[0, : len(tokens)] = tokens
-    return row[0] if bool(Legality(grammar)(row)[0]) else None
+    rows = []
+    for with_numbers in (True, False):
+        tokens = Wording(grammar.library, with_numbers=with_numbers).tokens(formula)
+        if len(tokens) <= grammar.max_tokens:
+            row = np.full((1, grammar.max_tokens), -1, dtype=np.int8)
+            row[0, : len(tokens)] = tokens
+            if bool(Legality(grammar)(row)[0]):
+                rows.append(row[0])
+    return rows
 
 
 def law_log_joint(model: Any, formula: str) -> float | None:
-    """log p(law, y) under the fit's priors, of one tree; None if the grammar does not have it."""
+    """log p(law, y) under the fit's priors, of its likeliest wording; None if it has none."""
     from dvisr.marginal import Engine, weigh
 
-    row = _law_row(model, formula)
-    if row is None:
-        return None
-    weighed = weigh(Engine.of(model._problem), row, np.random.default_rng(0), num_starts=256)
-    return weighed.log_marginal + float(model._problem.tree_prior.log_prob(np, row))
+    found = [
+        weigh(Engine.of(model._problem), row, np.random.default_rng(0), num_starts=256).log_marginal
+        + float(model._problem.tree_prior.log_prob(np, row))
+        for row in law_rows(model, formula)
+    ]
+    return max(found, default=None)
 
 
 def is_same(model: Any, formula: str) -> bool:
@@ -395,15 +426,14 @@ def is_same(model: Any, formula: str) -> bool:
     from dvisr.fitting.merging import merged, probe_rows
     from dvisr.marginal import Engine
 
-    row = _law_row(model, formula)
-    if row is None:
-        return False
-    first = np.full(len(row), -1, dtype=np.int8)
+    problem = model._problem
+    first = np.full(problem.grammar.max_tokens, -1, dtype=np.int8)
     tokens = model._posterior.functions[0].expression.tokens
     first[: len(tokens)] = tokens
-    problem = model._problem
-    groups = merged(Engine.of(problem), np.stack([row, first]), probe_rows(problem.X))
-    return len(groups) == 1
+    engine, probes = Engine.of(problem), probe_rows(problem.X)
+    return any(
+        len(merged(engine, np.stack([row, first]), probes)) == 1 for row in law_rows(model, formula)
+    )
 
 
 # Tables ----------------------------------------------------------------------------------------

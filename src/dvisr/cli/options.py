@@ -70,8 +70,8 @@ def grammar_options(*, constraints: str, tree_prior: str) -> Callable[[F], F]:
             "--tree-prior",
             default=tree_prior,
             show_default=True,
-            help="science (how formulas are written), science:FILE, size-balanced, uniform, allowed, "
-            "weights, or weights:sin=0.5,exp=0.1.",
+            help="science (how formulas are written), science:FILE, size-balanced, uniform, "
+            "allowed, weights, or weights:sin=0.5,exp=0.1.",
         )(command)
         return click.option(
             "--constraints",
