@@ -40,6 +40,24 @@ def test_a_model_that_was_saved_answers_the_same(
                           model.to_datatree(tree=0)["posterior"]["sigma"])  # fmt: skip
 
 
+def test_a_prior_of_formulas_that_are_gone(tmp_path: Path) -> None:
+    """The model has the prior's numbers, not the file's name alone."""
+    formulas = tmp_path / "formulas.txt"
+    formulas.write_text("a * x + b\na * exp(x)\n")
+    x = np.linspace(0.5, 2.0, 12)
+    y = 1.5 * x + 0.3 + 0.01 * np.random.default_rng(0).standard_normal(12)
+    model = DVISRRegressor(
+        operators=("+", "*", "exp"), max_tokens=4, tree_prior=f"science:{formulas}", random_state=0
+    ).fit(x[:, None], y)
+    model.save(tmp_path / "run")
+    formulas.unlink()
+    again = load(tmp_path / "run")
+    assert again.functions_.equals(model.functions_)
+    assert again._problem.is_same_as(model._problem)
+    one, two = (m.sample_prior_y(x[:, None], 5, random_state=1) for m in (model, again))
+    np.testing.assert_array_equal(one, two)
+
+
 def test_run_dir_saves(tmp_path: Path) -> None:
     X = np.linspace(0.0, 1.0, 8)[:, None]
     DVISRRegressor(operators=("+",), max_tokens=3, run_dir=tmp_path / "r").fit(X, 2.0 * X[:, 0])

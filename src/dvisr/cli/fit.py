@@ -125,8 +125,8 @@ def print_model(console: Console, model: DVISRRegressor, top: int, target: str) 
     table = Table()
     table.add_column("#", justify="right")
     table.add_column("function", overflow="fold")
-    table.add_column("probability", justify="right")
-    table.add_column("trees", justify="right")
+    for head in ("probability", "log prior", "log likelihood"):
+        table.add_column(head, justify="right")
     table.add_column("constants, mean ± standard deviation", overflow="fold")
     for rank, row in enumerate(functions.to_dict("records"), 1):
         pairs = zip(row["constants"], row["constants_std"], strict=True)
@@ -135,7 +135,7 @@ def print_model(console: Console, model: DVISRRegressor, top: int, target: str) 
             str(rank),
             Text(printable(str(row["equation"]))),
             f"{row['probability']:.4f}",
-            f"{row['num_trees']:,}",
+            *(f"{row[name]:.1f}" for name in ("log_prior", "log_likelihood")),
             constants,
         )
     console.print(table)
