@@ -33,10 +33,10 @@ types: install
 	$(BIN)/mypy src tests benchmarks
 
 unit: install
-	$(BIN)/pytest -n $(JOBS) -m "not slow"
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 slow: install
-	XLA_FLAGS=--xla_cpu_use_fusion_emitters=false $(BIN)/pytest -n $(JOBS) -m slow
+	XLA_FLAGS=--xla_cpu_use_fusion_emitters=false $(BIN)/pytest -n $(JOBS) --dist worksteal -m slow
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -128,5 +128,5 @@ def test_generated_spaces() -> None:
 
 @pytest.mark.slow
 def test_many_generated_spaces() -> None:
-    spaces = [make_space(seed) for seed in range(60)]
+    spaces = [make_space(seed, FEW_TREES) for seed in range(60)]
     judged([measure(space, truths_of(space.problem)) for space in spaces])

@@ -493,3 +493,10 @@ def test_inverses_of_constants_decades_apart() -> None:
     flat = inverse(np.array([[1.0, 1.0], [1.0, 1.0]]))  # no data along one direction
     assert np.isfinite(flat).all()
     assert np.linalg.eigvalsh(flat).min() > 0.0
+
+
+def test_more_phases_than_modes_are_kept() -> None:
+    """A sine of one constant under a prior thirty wide has sixty modes that matter."""
+    rng = np.random.default_rng(3)
+    y = math.sin(2.67) + rng.normal(0.0, 0.01, 9)
+    check_against_the_oracle("sin(c)", X, make_likelihood(y, 0.01), Normal(0.0, 30.0), range(3))

@@ -11,11 +11,12 @@ from scipy.special import logsumexp
 from dvisr.evaluation.tree import make_work
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
-from dvisr.marginal.law import make_fit
+from dvisr.marginal.law import MAX_MODES, make_fit
 from dvisr.marginal.mixtures import Mixture, inverse
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12
+_MOST_TURNED = 300  # modes, with those that are turns further
 _LEFT_OUT = 14.0  # nats below the largest: modes that the proposal leaves to the prior
 _ALIKE = 0.5  # nats between Laplace's approximation and draws that bear each other out
 _EASY = 0.05  # an error from which on one round may do
@@ -105,6 +106,8 @@ def weigh(
     count = int(fit.num_modes[0])
     precision, modes = fit.widths[:count].copy(), fit.modes[:count, :k]
     masses = np.where(np.isfinite(fit.masses[:count]), fit.masses[:count], -np.inf)
+    if count == MAX_MODES:
+        modes, precision, masses = _more_turns(engine, tokens, modes, precision, masses)
     largest = int(np.argmax(masses)) if np.isfinite(masses).any() else 0
     masses[largest] = max(masses[largest], -1e300)
     usable = np.flatnonzero(masses > masses[largest] - _LEFT_OUT)
@@ -128,6 +131,39 @@ def weigh(
         mode=best[0, :k].copy(),
         curvature=inverse(precision[shown]),
     )
+
+
+def _more_turns(
+    engine: Engine, tokens: np.ndarray, modes: np.ndarray, precision: np.ndarray, masses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the compiled search kept as many modes as it can: modes with a phase turns further,
+    until the prior makes them negligible. The same peak with another prior."""
+    turn, prior = 2.0 * math.pi, engine.prior
+    found, kept, heights = list(modes), list(precision), list(masses)
+    for number, mode in enumerate(modes):
+        own = float(prior.log_prob(np, mode).sum())
+        for place in range(len(mode)):
+            for way in (turn, -turn):
+                moved = mode.copy()
+                while len(found) < _MOST_TURNED:
+                    moved[place] += way
+                    log_prior = float(prior.log_prob(np, moved).sum())
+                    if log_prior < own - _LEFT_OUT:
+                        break
+                    if not _is_same_peak(engine, tokens, mode, moved):
+                        break
+                    if np.abs(np.array(found) - moved).max(axis=1).min() > 0.1 * turn:
+                        found.append(moved.copy())
+                        kept.append(precision[number])
+                        heights.append(masses[number] + log_prior - own)
+    return np.array(found), np.array(kept), np.array(heights)
+
+
+def _is_same_peak(engine: Engine, tokens: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
+    """Whether the likelihood is the same at two sets of constants."""
+    misfits, _ = residuals_of(engine, tokens, np.stack([one, two]), with_residuals=False)
+    first, second = misfits
+    return bool(abs(first - second) < 1e-6 * (1.0 + abs(first)))
 
 
 def _rounds(
