@@ -2,7 +2,7 @@
 
     python -m benchmarks.tree_prior
 
-The equations that come with the package, said in the default language with two columns, in ten
+The equations that come with the package, in a language of usual operators with two columns, in ten
 parts: each is scored by frequencies counted in the other nine. The table goes to docs/prior.md.
 """
 
@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dvisr.estimator.regressor import OPERATORS
 from dvisr.library import Library
 from dvisr.prior.corpus import COLUMN, CONSTANT, NUMBER, Formula, Translator, named_equations
 from dvisr.prior.science import RARE_SHARE, REPEATS
 
 PAGE = Path(__file__).parent.parent / "docs" / "prior.md"
+LANGUAGE = (
+    "+", "-", "*", "/", "^", "square", "sqrt", "exp", "log", "sin", "cos", "neg",
+    "1", "2", "3", "4", "pi",
+)  # fmt: skip
 PARTS = 10
 STRENGTHS = (10.0, 30.0, 100.0)
 
@@ -149,12 +152,12 @@ def score(
 
 
 def table() -> str:
-    library = Library.create(OPERATORS, ["x", "y"], constants=True)
+    library = Library.create(LANGUAGE, ["x", "y"], constants=True)
     equations = read(library)
     num_tokens = len(library) - 1  # the columns are one token here
     lines = [
-        f"{len(equations)} of {len(named_equations())} equations can be said in the default "
-        f"language.",
+        f"{len(equations)} of {len(named_equations())} equations can be said in "
+        f"`{' '.join(LANGUAGE)}`.",
         "",
         "| what is looked at | a token | an equation | strength |",
         "| --- | --- | --- | --- |",

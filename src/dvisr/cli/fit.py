@@ -31,7 +31,7 @@ _DEFAULT = DVISRRegressor()
 @click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
 @click.option("--max-tokens", default=_DEFAULT.max_tokens, show_default=True)
 @click.option("--max-constants", default=_DEFAULT.max_constants, show_default=True)
-@grammar_options(constraints="default", tree_prior="science")
+@grammar_options(constraints="default", tree_prior="size-balanced")
 @click.option(
     "--constant-prior",
     default="decades",

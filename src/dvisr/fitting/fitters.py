@@ -191,12 +191,10 @@ class SearchFitter(AbstractFitter):
             measured["total_variation"] = distance_to_visited(search, search.network)
             measured["island_agreement"] = agreement(search.visited)
         others = other_priors(weigher, posterior)
-        verdict = Verdict.of(
-            [
-                *self._checks(search, weigher, posterior, measured, is_whole),
-                checks.prior_check(posterior, others, self.settings.checks),
-            ]
-        )
+        made = self._checks(search, weigher, posterior, measured, is_whole)
+        if search.problem.tree_prior.surroundings is not None:  # a prior with a view of its own
+            made.append(checks.prior_check(posterior, others, self.settings.checks))
+        verdict = Verdict.of(made)
         return Outcome(
             posterior=posterior,
             verdict=verdict,
