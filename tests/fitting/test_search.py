@@ -87,7 +87,7 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
     problem = problem_of(operators=("+", "-", "*", "exp", "sin"), max_tokens=9)
 
     def visited(settings: FitSettings) -> np.ndarray:
-        search = Search(problem, settings, num_samples=8, seed=0, num_threads=1)
+        search = Search(problem, settings, num_samples=64, seed=0, num_threads=1)
         search._start()
         search._explore(0)
         return search.visited.trees
