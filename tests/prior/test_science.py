@@ -96,6 +96,14 @@ def test_a_tree_has_the_product_of_its_tokens_terms(name: str) -> None:
         assert float(prior.log_prob(np, tree)) == pytest.approx(expected, abs=1e-12)
 
 
+def test_many_trees_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = grammar_of("default")
+    prior, trees = tree_prior("science", grammar), enumerate_trees(grammar)
+    whole = prior.log_prob(np, trees)
+    monkeypatch.setattr("dvisr.prior.base._MOST_PAIRS", 7 * trees.shape[1] ** 2)
+    np.testing.assert_array_equal(prior.log_prob(np, trees), whole)
+
+
 def test_places_are_told_apart_by_parent_side_sibling_and_grandparent() -> None:
     grammar = full(["x", "y"])
     places = science(grammar).surroundings

@@ -17,6 +17,9 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.constraints.scopes import Scopes
 
+_HostArray = np.ndarray
+_MOST_PAIRS = 20_000_000  # of places of trees that are compared at once
+
 
 @functools.partial(
     jax.tree_util.register_dataclass,
@@ -148,6 +151,11 @@ class TreePrior:
 
     def log_prob(self, np: Any, tokens: Any) -> Any:
         """Of legal trees (..., length), ids padded with -1, with the namespace that is given."""
+        if self.surroundings is not None and isinstance(tokens, _HostArray) and tokens.ndim == 2:
+            most = max(1, _MOST_PAIRS // tokens.shape[1] ** 2)
+            if len(tokens) > most:
+                parts = [tokens[i : i + most] for i in range(0, len(tokens), most)]
+                return np.concatenate([self.log_prob(np, part) for part in parts])
         is_token = tokens >= 0
         log_size, log_token = np.asarray(self.log_size), np.asarray(self.log_token)
         safe = np.where(is_token, tokens, 0)
