@@ -86,6 +86,9 @@ def test_mistakes_are_explained(choice: object, message: str) -> None:
 def test_a_prior_of_another_grammar_is_refused() -> None:
     with pytest.raises(ValueError, match="another grammar"):
         tree_prior(tree_prior("uniform", GRAMMAR), Grammar(LIBRARY, 3))
+    unary, binary = (Grammar(Library.create(names, ["x"]), 3) for names in (["sin"], ["+"]))
+    with pytest.raises(ValueError, match="another grammar"):
+        tree_prior(tree_prior("science", unary), binary)
 
 
 def test_normal_constants() -> None:

@@ -25,7 +25,7 @@ from dvisr.prior.corpus import (
     named_equations,
     read_corpus,
 )
-from dvisr.prior.science import num_places, smoothed
+from dvisr.prior.science import counted, num_places, smoothed
 
 FULL = ["+", "-", "*", "/", "^", "square", "sqrt", "exp", "log", "sin", "cos", "neg"]
 NUMBERS = ["1", "2", "3", "4", "pi"]
@@ -94,6 +94,19 @@ def test_a_tree_has_the_product_of_its_tokens_terms(name: str) -> None:
         assert end == len(tokens)
         expected = total + float(prior.log_size[len(tokens)])
         assert float(prior.log_prob(np, tree)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_formulas_are_counted_where_their_tokens_stand() -> None:
+    """Each token of a formula in the place that it has in the formula's tree."""
+    grammar = full(["x"], 15)
+    prior = tree_prior("science", grammar)
+    assert prior.surroundings is not None
+    for text in ("x * exp(-(x / 2)) + sqrt(x)", "2 * pi * x", "sin(x + x) ^ 2 / (1 - x)"):
+        tokens = np.array(parse(text, grammar.library).tokens)
+        expected = sorted(zip(prior.surroundings.of_trees(np, tokens), tokens, strict=True))
+        found = counted(grammar.library, ((1.0, from_text(text)),))
+        assert sorted((place, token) for place, token, _ in found) == expected
+        assert all(weight == pytest.approx(1.0) for _, _, weight in found)
 
 
 def test_many_trees_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +227,16 @@ def said(text: str, operators: list[str], *, constants: bool = True) -> dict[For
         ("c - (a + c)", ["+", "-"], True, ("-", C, X)),
         ("exp(c) * a", ["*", "exp"], True, ("*", X, C)),
         ("-(a * c)", ["*", "neg"], True, ("*", X, C)),
+        ("-a * c", ["*", "neg"], True, ("*", X, C)),
+        ("-(c / a)", ["/", "neg"], True, ("/", C, X)),
+        ("c / a * c", ["*", "/"], True, ("/", C, X)),
+        ("(c - a) + c", ["+", "-"], True, ("-", C, X)),
+        ("2 * a * c", ["*", "2"], True, ("*", X, C)),
+        ("square(c) + a", ["+", "*"], True, ("+", X, C)),
+        ("square(a * c)", ["*"], True, ("*", ("*", X, X), C)),
+        ("a ^ 2", ["+", "*", "square"], True, ("square", X)),
+        ("a ^ 4", ["*"], True, ("*", ("*", ("*", X, X), X), X)),
+        ("a ^ 0.5", ["sqrt"], True, ("sqrt", X)),
         ("2 * pi * a", ["*", "2", "pi"], True, ("*", ("*", (NUMBER, "2"), (NUMBER, "pi")), X)),
     ],
 )  # fmt: skip
@@ -324,6 +347,8 @@ def test_ones_own_formulas(tmp_path: Path) -> None:
         ("a +* b\n", "line 1"),
         ("a + b\n__import__('os')\n", "line 2"),
         ("# nothing\n", "holds no formula"),
+        ("tanh(a)\n", "add the operators that they have"),
+        ("a" + "+a" * 498 + "\n", "line 1"),
         (None, "can't be read"),
     ],
 )

@@ -31,7 +31,7 @@ from dvisr.exact.grouping import fingerprints, group
 from dvisr.library import Kind, Token
 
 MAX_LEVEL_BYTES = 4_000_000_000  # of candidates at one size; the peak is about three times it
-_ROW_BYTES = 56  # of a candidate apart from its values
+_ROW_BYTES = 48  # of a candidate apart from its values and weights
 _CHUNK_ROWS = 1 << 18
 
 Progress = Callable[[float], None]
@@ -136,7 +136,8 @@ class FunctionTable:
         self._num_rows[size] = num_rows
         last = self.grammar.max_tokens
         # The largest size keeps no values, so the one before it may be what does not fit.
-        most = MAX_LEVEL_BYTES / (_ROW_BYTES + (8 * len(self._X) if size < last else 0))
+        row = _ROW_BYTES + 8 * self.charges.num_kinds
+        most = MAX_LEVEL_BYTES / (row + (8 * len(self._X) if size < last else 0))
         if num_rows > most:
             raise TooManyFunctions(_too_many(size, math.log10(num_rows), size - 1))
         if size < 6 or self._num_rows[size - 4] < 100:
@@ -146,7 +147,7 @@ class FunctionTable:
         growth = math.log(num_rows / self._num_rows[size - 4]) / 4.0
         at_last = math.log(num_rows) + growth * (last - size)
         at_last = min(at_last, math.log(max(1, *count_by_size(self.grammar))))
-        fits = min(math.log(MAX_LEVEL_BYTES / _ROW_BYTES), growth + math.log(most))
+        fits = min(math.log(MAX_LEVEL_BYTES / row), growth + math.log(most))
         margin = math.log(1.5 if num_rows > 20_000 else 100.0)  # few rows, a rough forecast
         if at_last > fits + margin:
             reach = max(size, size + int((fits - math.log(num_rows)) / max(growth, 1e-3)))

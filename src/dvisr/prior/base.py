@@ -171,6 +171,7 @@ class TreePrior:
         fits = self.log_size.shape == (grammar.max_tokens + 1,)
         fits &= self.log_token.ndim == 2 and self.log_token.shape[1] == num_tokens
         if fits and places is not None:
+            fits &= np.array_equal(places.arities, grammar.library.arities)
             fits &= places.kinds.shape == (num_tokens,)
             num = 1 + int(places.kinds.max(initial=0))
             fits &= places.below.shape == (num, num_tokens)

@@ -65,7 +65,7 @@ def read_corpus(path: Path) -> Corpus:
         If a line can't be read, or there is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the formulas of {str(path)!r} can't be read: {error}") from None
     found: dict[Formula, float] = {}
@@ -74,6 +74,8 @@ def read_corpus(path: Path) -> Corpus:
             continue
         try:
             formula = from_text(line)
+        except RecursionError:
+            raise ValueError(f"{path}, line {number}: the formula is too long") from None
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         found[formula] = found.get(formula, 0.0) + 1.0
@@ -116,8 +118,8 @@ class Translator:
 
     def readings(self, formula: Formula) -> list[tuple[float, Formula]]:
         """The formula in the library's words with each choice of its symbols as columns, and the
-        shares of these: none more columns than there are, at least one if there is any. Nothing if
-        the library can't say it."""
+        shares of these: not more columns than there are, at least one if there is any. Without
+        constants all are columns. Nothing if the library can't say it."""
         symbols = sorted(set(_symbols(formula)))
         found: dict[Formula, float] = {}
         for share, columns in self._choices(symbols):
@@ -133,21 +135,18 @@ class Translator:
             if len(symbols) and self._num_columns:
                 yield 1.0, frozenset(symbols)
             return
-        most, least = min(len(symbols), self._num_columns), min(1, len(symbols), self._num_columns)
-        if 2 ** len(symbols) <= _MOST_READINGS:
-            chosen = itertools.product([False, True], repeat=len(symbols))
-            for flags in chosen:
-                if least <= sum(flags) <= most:
-                    share = COLUMN_SHARE ** sum(flags) * (1 - COLUMN_SHARE) ** flags.count(False)
-                    yield share, frozenset(itertools.compress(symbols, flags))
+        size = len(symbols)
+        counts = np.arange(min(1, size, self._num_columns), min(size, self._num_columns) + 1)
+        numbers = [math.comb(size, n) for n in counts]
+        shares = [COLUMN_SHARE**n * (1 - COLUMN_SHARE) ** (size - n) for n in counts]
+        if sum(numbers) <= _MOST_READINGS:
+            for count, share in zip(counts, shares, strict=True):
+                for columns in itertools.combinations(symbols, int(count)):
+                    yield share, frozenset(columns)
             return
-        rng = np.random.default_rng(len(symbols))
-        counts = np.arange(least, most + 1)
-        shares = [
-            math.comb(len(symbols), n) * COLUMN_SHARE**n * (1 - COLUMN_SHARE) ** (len(symbols) - n)
-            for n in counts
-        ]
-        for count in rng.choice(counts, _MOST_READINGS, p=np.array(shares) / sum(shares)):
+        rng = np.random.default_rng(size)
+        of_count = np.array(shares) * np.array(numbers)
+        for count in rng.choice(counts, _MOST_READINGS, p=of_count / of_count.sum()):
             yield 1.0, frozenset(rng.choice(symbols, count, replace=False).tolist())
 
     def _said(self, formula: Formula, columns: frozenset[str]) -> Formula | None:
@@ -158,6 +157,11 @@ class Translator:
             return formula if self._has_constants else None
         if kind == NUMBER:
             return self._number(formula[1])
+        if kind == "^" and "^" not in self._names and formula[2] in _POWERS_BY_NAME:
+            return self._said((_POWERS_BY_NAME[formula[2]], formula[1]), columns)
+        if kind == "^" and "^" not in self._names and _is_whole(formula[2]):
+            base = self._said(formula[1], columns)
+            return None if base is None else self._power(base, int(formula[2][1]))
         operands = [self._said(operand, columns) for operand in formula[1:]]
         if any(operand is None for operand in operands):
             return None
@@ -190,9 +194,9 @@ class Translator:
             product = self._roles[Role.PRODUCT]
             made: Formula = operand
             if exponent > 2 and 2 in self._powers:
-                made, exponent = (self._powers[2], operand), exponent - 1
+                made, exponent = self._folded(self._powers[2], operand), exponent - 1
             for _ in range(exponent - 1):
-                made = (product, made, operand)
+                made = self._folded(product, made, operand)
             return made
         if Role.POWER in self._roles:
             return self._with_number("^", float(exponent), operand, first=False)
@@ -210,7 +214,8 @@ class Translator:
             return (name, *operands)
         if role is Role.NEGATIVE:
             _, has_one = self._split(operands[0], Role.PRODUCT)
-            return operands[0] if has_one else (name, *operands)
+            is_free = has_one or self._begins(operands[0], Role.QUOTIENT)
+            return operands[0] if is_free else (name, *operands)
         return self._joined(role, name, *operands)
 
     def _split(self, formula: Formula, role: Role) -> tuple[Formula, bool]:
@@ -227,19 +232,41 @@ class Translator:
         if joiner is None:
             return (name, left, right)
         if two == (CONSTANT,):
-            return (joiner, one, (CONSTANT,))
+            return self._with_constant(whole, joiner, one)
         if one == (CONSTANT,):
-            return (joiner, two, (CONSTANT,)) if is_straight else (name, one, two)
+            return self._with_constant(whole, joiner, two) if is_straight else (name, one, two)
         if not (has_one or has_two):
             return (name, left, right)
         if one[0] == NUMBER:
             return (joiner, two, (CONSTANT,)) if is_straight else (name, (CONSTANT,), two)
         if two[0] == NUMBER:
             return (joiner, one, (CONSTANT,))
-        return (joiner, (name, one, two), (CONSTANT,))
+        return self._with_constant(whole, joiner, (name, one, two))
+
+    def _begins(self, formula: Formula, role: Role) -> bool:
+        """Whether it is c / x (or c - x): it has its constant."""
+        return bool(formula[0] == self._roles.get(role) and formula[1] == (CONSTANT,))
+
+    def _with_constant(self, whole: Role, joiner: str, formula: Formula) -> Formula:
+        """A product (or sum) with a constant, which takes in a sign, a number and a constant that
+        are there already."""
+        is_product = whole is Role.PRODUCT
+        if self._begins(formula, Role.QUOTIENT if is_product else Role.DIFFERENCE):
+            return formula
+        if is_product and formula[0] == self._roles.get(Role.NEGATIVE):
+            formula = formula[1]
+        if formula[0] == joiner and formula[1][0] == NUMBER:
+            formula = formula[2]
+        return (joiner, formula, (CONSTANT,))
 
 
+_POWERS_BY_NAME = {(NUMBER, 0.5): "sqrt", (NUMBER, 2.0): "square", (NUMBER, 3.0): "cube"}
 _FOLDED = (Role.PRODUCT, Role.QUOTIENT, Role.SUM, Role.DIFFERENCE, Role.NEGATIVE)
+
+
+def _is_whole(formula: Formula) -> bool:
+    """Whether it is a number from 2 to 9 as an exponent."""
+    return formula[0] == NUMBER and float(formula[1]).is_integer() and 2.0 <= formula[1] <= 9.0
 
 
 def _raised(translator: Translator, base: Formula, exponent: Formula) -> Formula | None:

@@ -73,7 +73,11 @@ def science(
         Normalised over the legal trees.
     """
     library = grammar.library
-    equations = named_equations() if corpus is None else corpus
+    equations = named_equations() if corpus is None else tuple(corpus)
+    if corpus is not None and not counted(library, equations):
+        raise ValueError(
+            f"none of these formulas can be said with {library}: add the operators that they have"
+        )
     frequencies = _shared(library, _frequencies(library, equations), weights or {})
     surroundings = places(library)
     log_token = np.log(frequencies)
@@ -86,6 +90,8 @@ def science(
 def science_from_text(grammar: Grammar, text: str) -> TreePrior:
     """From what follows `science:`: a file of formulas, weights such as sin=0.5, or both, separated
     by commas."""
+    if Path(text).is_file():  # its name may have a comma or an equals sign in it
+        return science(grammar, read_corpus(Path(text)))
     parts = [part.strip() for part in text.split(",") if part.strip()]
     files = [part for part in parts if "=" not in part]
     if len(files) > 1 or not parts:
@@ -185,7 +191,7 @@ def smoothed(library: Library, counts: np.ndarray) -> np.ndarray:
     overall /= overall.sum()
     if not counts.any():
         overall = is_counted / is_counted.sum()
-    found = np.tile(overall, (len(counts), 1))  # places that no tree of this library has keep it
+    found = np.tile(overall, (len(counts), 1))
     surroundings = places(library)
     found[0] = _toward(counts[0], overall)
     for operator, token in enumerate(library):

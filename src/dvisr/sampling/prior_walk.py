@@ -28,6 +28,7 @@ from dvisr.prior import TreePrior
 from dvisr.prior.sums import Sums
 
 MAX_CELLS = 1024  # distinct costs of a tree
+MAX_ENTRIES = 2**27  # of the largest table
 _TINY = 1e-37  # above what float32 rounds to zero
 _LEAST = 1e-30  # no legal choice weighs less than this share: a network could never raise it
 
@@ -58,6 +59,11 @@ def make_prior_walk(
         raise ValueError(
             f"these count rules give a tree {len(cells)} distinct costs, and the prior walk can "
             f"have {MAX_CELLS}: lower max_tokens or drop a count rule"
+        )
+    if grammar.scopes.num_states * len(cells) ** 2 > MAX_ENTRIES:
+        raise ValueError(
+            "the prior walk needs tables too large for these rules and this prior: lower "
+            "max_tokens or drop a count rule"
         )
     numbers = {cell: number for number, cell in enumerate(cells)}  # size first, as `Sums` has it
     plus = np.full((len(cells), len(cells)), len(cells), dtype=np.int32)
