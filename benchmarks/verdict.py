@@ -14,11 +14,8 @@ those laws is fitted with default settings, and its own log joint compared with 
 from __future__ import annotations
 
 import argparse
-import ast
-import csv
 import dataclasses
 import json
-import math
 import multiprocessing
 import os
 import re
@@ -30,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.feynman import feynman_cases, first_is_law, law_log_joint, law_values
 
 RESULTS = Path("docs/verdicts.json")
 PAGE = Path("docs/verdicts.md")
@@ -270,14 +269,6 @@ def _judged(model: Any) -> dict[str, Any]:
     }
 
 
-# Laws of the Feynman database ------------------------------------------------------------------
-
-
-def feynman_cases(folder: Path) -> list[tuple[Path, str]]:
-    with (folder / "laws.csv").open() as file:
-        return [(folder / f"{row['name']}.csv", row["formula"]) for row in csv.DictReader(file)]
-
-
 def measure_feynman(case: tuple[Path, str]) -> dict[str, Any]:
     """A fit with default settings, and the law itself under the same priors."""
     from dvisr import DVISRRegressor
@@ -290,150 +281,38 @@ def measure_feynman(case: tuple[Path, str]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit_table(data, lambda done, steps, evidence: None)
+    seconds = time.perf_counter() - began
+    first = model._posterior.functions[0].expression
     best = float(model.functions_["log_joint"].iloc[0])
-    law = law_log_joint(model, formula)
-    is_first = law is not None and is_same(model, formula)
+    law = law_log_joint(model._problem, formula)
+    is_first = first_is_law(model._problem, first.tokens, formula)
     return {
         "kind": "feynman",
         "law": path.stem,
         "seed": 0,
         "rows": len(data.y),
         "noise": "infer",
-        "seconds": round(time.perf_counter() - began, 2),
-        "is_first": bool(is_first),
+        "seconds": round(seconds, 2),
+        "is_first": is_first,
         "log_joint_of_law": law,
         "log_joint_of_first": best,
         "is_missed": law is not None and not is_first and law > best,
+        **_covered(model, data, formula),
         **_judged(model),
     }
 
 
-_NAMES = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_FUNCTIONS = {"sqrt": "sqrt", "exp": "exp", "ln": "log", "log": "log", "sin": "sin", "cos": "cos"}
-
-
-class Wording:
-    """A formula as nested tuples in a fit's own words: numbers as themselves where the library has
-    them, or all of them as constants, of which one is enough where several could be one."""
-
-    def __init__(self, library: Any, *, with_numbers: bool) -> None:
-        self._library = library
-        self._numbers = {}
-        if with_numbers:
-            self._numbers = {t.value: t.name for t in library if t.kind.value == "literal"}
-
-    def tokens(self, formula: str) -> list[int]:
-        return self._tokens(self._folded(ast.parse(formula, mode="eval").body))
-
-    def _has(self, name: str) -> bool:
-        return self._library.find(name) is not None
-
-    def _number(self, value: float) -> Any:
-        return ("number", self._numbers[value]) if value in self._numbers else "c"
-
-    def _folded(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Constant):
-            return self._number(float(node.value))  # type: ignore[arg-type]
-        if isinstance(node, ast.Name):
-            return self._number(math.pi) if node.id == "pi" else ("column", node.id)
-        if isinstance(node, ast.UnaryOp):
-            inner = self._folded(node.operand)
-            if inner == "c":
-                return "c"
-            return ("neg", inner) if self._has("neg") else _joined("*", inner, "c")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            inner = self._folded(node.args[0])
-            return "c" if inner == "c" else (_FUNCTIONS[node.func.id], inner)
-        assert isinstance(node, ast.BinOp)
-        left = self._folded(node.left)
-        if isinstance(node.op, ast.Pow):
-            assert isinstance(node.right, ast.Constant)
-            return self._power(left, int(node.right.value))  # type: ignore[arg-type]
-        return _joined(_NAMES[type(node.op)], left, self._folded(node.right))
-
-    def _power(self, left: Any, exponent: int) -> Any:
-        if left == "c":
-            return "c"
-        if exponent == 2 and self._has("square"):
-            return ("square", left)
-        if self._has("^") and float(exponent) in self._numbers:
-            return ("^", left, self._number(float(exponent)))
-        product = left
-        for _ in range(exponent - 1):
-            product = ("*", product, left)
-        return product
-
-    def _tokens(self, tree: Any) -> list[int]:
-        library = self._library
-        if tree == "c":
-            return [library.constant_id]
-        if tree[0] == "column":
-            return [next(i for i, t in enumerate(library) if t.column_name == tree[1])]
-        if tree[0] == "number":
-            return [library.find(tree[1])]
-        return [
-            library.find(tree[0]),
-            *(token for part in tree[1:] for token in self._tokens(part)),
-        ]
-
-
-def _joined(name: str, left: Any, right: Any) -> Any:
-    numbers = [part == "c" or part[0] == "number" for part in (left, right)]
-    if all(numbers) and "c" in (left, right):
-        return "c"
-    if name == "/" and right == "c":
-        name = "*"
-    if name in "*+" and left == "c":
-        left, right = right, left
-    # One constant factor is enough: (a * c) * b is (a * b) * c.
-    if name in "*/" and isinstance(left, tuple) and left[0] == "*" and left[2] == "c":
-        return left if right == "c" else _joined("*", _joined(name, left[1], right), "c")
-    if name in "*/" and isinstance(right, tuple) and right[0] == "*" and right[2] == "c":
-        return _joined("*", _joined(name, left, right[1]), "c")
-    return (name, left, right)
-
-
-def law_rows(model: Any, formula: str) -> list[np.ndarray]:
-    """The law as rows of tokens, in each wording that the grammar allows."""
-    from dvisr.search.legality import Legality
-
-    grammar = model._problem.grammar
-    rows = []
-    for with_numbers in (True, False):
-        tokens = Wording(grammar.library, with_numbers=with_numbers).tokens(formula)
-        if len(tokens) <= grammar.max_tokens:
-            row = np.full((1, grammar.max_tokens), -1, dtype=np.int8)
-            row[0, : len(tokens)] = tokens
-            if bool(Legality(grammar)(row)[0]):
-                rows.append(row[0])
-    return rows
-
-
-def law_log_joint(model: Any, formula: str) -> float | None:
-    """log p(law, y) under the fit's priors, of its likeliest wording; None if it has none."""
-    from dvisr.marginal import Engine, weigh
-
-    found = [
-        weigh(Engine.of(model._problem), row, np.random.default_rng(0), num_starts=256).log_marginal
-        + float(model._problem.tree_prior.log_prob(np, row))
-        for row in law_rows(model, formula)
-    ]
-    return max(found, default=None)
-
-
-def is_same(model: Any, formula: str) -> bool:
-    """Whether the first function is the law."""
-    from dvisr.fitting.merging import merged, probe_rows
-    from dvisr.marginal import Engine
-
-    problem = model._problem
-    first = np.full(problem.grammar.max_tokens, -1, dtype=np.int8)
-    tokens = model._posterior.functions[0].expression.tokens
-    first[: len(tokens)] = tokens
-    engine, probes = Engine.of(problem), probe_rows(problem.X)
-    return any(
-        len(merged(engine, np.stack([row, first]), probes)) == 1 for row in law_rows(model, formula)
-    )
+def _covered(model: Any, data: Any, formula: str) -> dict[str, float]:
+    """The share of the law's clean values that lie in 90 % intervals: of the curve, and of a new
+    observation. Rounding aside: a law without constants has a curve without width."""
+    clean = law_values(formula, data.feature_names, data.X)
+    rounding = 1e-9 * float(np.abs(clean).max())
+    found = {}
+    for name, kind in (("curve_covers", "function"), ("observation_covers", "observation")):
+        low, high = model.predict_interval(data.X, 0.9, kind=kind).T
+        inside = (clean >= low - rounding) & (clean <= high + rounding)
+        found[name] = float(inside.mean())
+    return found
 
 
 # Tables ----------------------------------------------------------------------------------------
