@@ -17,6 +17,7 @@ _NAMES = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _FUNCTIONS = {"sqrt": "sqrt", "exp": "exp", "ln": "log", "log": "log", "sin": "sin", "cos": "cos"}
 _VALUES = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _SAME = 1e-6  # of the spread of a law's values
+_NOTHING = 1e-6  # the size of a constant that does nothing where it is added
 
 
 def feynman_cases(folder: Path) -> list[tuple[Path, str]]:
@@ -78,9 +79,9 @@ class Wording:
         return product
 
     def _joined(self, name: str, left: Any, right: Any) -> Any:
-        if all(part == "c" or part[0] == "number" for part in (left, right)):
-            if self._folds or "c" in (left, right):
-                return "c"
+        are_numbers = all(part == "c" or part[0] == "number" for part in (left, right))
+        if are_numbers and (self._folds or "c" in (left, right)):
+            return "c"
         if name == "/" and right == "c":
             name = "*"
         if name in "*+" and left == "c":
@@ -146,7 +147,7 @@ def law_values(formula: str, names: Sequence[str], X: np.ndarray) -> np.ndarray:
         if isinstance(node, ast.Constant):
             return float(node.value)  # type: ignore[arg-type]
         if isinstance(node, ast.Name):
-            return columns[node.id] if node.id in columns else math.pi
+            return columns.get(node.id, math.pi)
         if isinstance(node, ast.UnaryOp):
             return -value(node.operand)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -169,7 +170,7 @@ def _numbers(formula: str) -> Iterator[ast.expr]:
 
 def first_is_law(problem: Any, tokens: Sequence[int], formula: str) -> bool:
     """Whether a function is the law: with constants of the right values, no more of them than the
-    law has numbers, its values are the law's, at the rows and beside them."""
+    law has numbers and none of them zero, its values are the law's, at the rows and beside them."""
     from dvisr.constants import Normal
     from dvisr.evaluation import evaluate
     from dvisr.expression import Expression
@@ -190,6 +191,8 @@ def first_is_law(problem: Any, tokens: Sequence[int], formula: str) -> bool:
     row = np.full(problem.grammar.max_tokens, -1, dtype=np.int8)
     row[: len(tokens)] = tokens
     constants = Engine(library, X, likelihood, Normal(0.0, 1e9)).polish(row, 64)
+    if (np.abs(constants[: expression.num_constants]) < _NOTHING).any():
+        return False
     with np.errstate(all="ignore"):
         values, _ = evaluate(expression, X, list(constants[: expression.num_constants]))
     return bool(np.abs(values - clean).max() < _SAME * spread)

@@ -20,12 +20,12 @@ class SearchSettings:
         and the search has not settled: two independent searches disagree, or the evidence grows.
     max_enumerated, max_enumerated_points : int
         Where the grammar has no more trees (trees times rows), all are weighed, none searched.
-    small_trees : int
-        The smallest sizes, as many as have no more trees than this, are all weighed.
+    likeliest_trees : int
+        The likeliest trees before the data are seen, so many, are all weighed.
     num_starts : int
         Starts of the optimiser for a first look at a tree's constants.
     hopeless : float
-        Nats below the best: what can't come nearer is fitted roughly.
+        Nats below the likeliest tree so far: what can't come nearer is fitted roughly.
     points_at_once : int
         Trees times rows between two looks at the clock.
     neighbours : int
@@ -35,8 +35,14 @@ class SearchSettings:
     swept, refined : int
         Trees a step, most promising first, all small changes (refinements) of which are tried.
     small_tokens, most_small, most_changes : int
-        Of the small trees that replace a subtree in a sweep: the largest size, the most of them,
-        and the most changes of one tree.
+        Of the trees that replace a subtree in a sweep: the largest size, and the most of them,
+        likeliest first; and the most changes of one tree.
+    table_functions, step_functions, table_contexts : int
+        Functions that the holes of contexts are filled with at the start and in each step, and
+        trees that the first contexts are made of: the likeliest before the data are seen.
+    matched_at_start, matched_trees, matched_a_step, matches_a_context : int
+        Trees that come of the first contexts; trees a step that contexts are made of, and that come
+        of those; functions that a context is filled with at most.
     familiar, hottest : float
         The share of neighbours visited before, above which parents are drawn more evenly, and how
         much more at most.
@@ -68,18 +74,25 @@ class SearchSettings:
     num_samples: int = 256
     max_enumerated: int = 20_000
     max_enumerated_points: int = 20_000_000
-    small_trees: int = 10_000
+    likeliest_trees: int = 10_000
     num_starts: int = 8
-    hopeless: float = 100.0
+    hopeless: float = 25.0
     points_at_once: int = 400_000
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25
-    swept: int = 4
-    refined: int = 12
-    small_tokens: int = 3
-    most_small: int = 4_000
-    most_changes: int = 1_500
+    swept: int = 2
+    refined: int = 4
+    small_tokens: int = 5
+    most_small: int = 2_000
+    most_changes: int = 500
+    table_functions: int = 100_000
+    step_functions: int = 30_000
+    table_contexts: int = 4_000
+    matched_at_start: int = 2_000
+    matched_trees: int = 24
+    matched_a_step: int = 300
+    matches_a_context: int = 4
     familiar: float = 0.5
     hottest: float = 50.0
     parent_levels: tuple[float, ...] = (5.0, 20.0, 80.0, 300.0)

@@ -61,12 +61,17 @@ def test_what_is_small_enough_is_enumerated() -> None:
         assert search.num_allowed == count
 
 
-def test_the_smallest_sizes_are_all_weighed() -> None:
+def test_the_likeliest_trees_are_all_weighed() -> None:
     sizes = np.cumsum([float(number) for number in count_by_size(PROBLEM.grammar)])
     for size in (1, 3):
-        settings = searching(small_trees=int(sizes[size]))
-        assert Search(PROBLEM, settings, num_samples=4, seed=0).complete_size >= size
-    assert Search(PROBLEM, searching(small_trees=0), num_samples=4, seed=0).complete_size == 0
+        search = Search(PROBLEM, searching(likeliest_trees=int(sizes[size])), num_samples=4, seed=0)
+        search._start()
+        assert search.num_listed == int(sizes[size])
+        listed = np.exp(PROBLEM.tree_prior.log_size[: size + 1]) * np.diff(sizes[: size + 1], prepend=0)
+        assert search.listed_share == pytest.approx(listed.sum())
+    search = Search(PROBLEM, searching(likeliest_trees=0), num_samples=4, seed=0)
+    search._start()
+    assert (search.num_listed, search.listed_share) == (0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,8 @@ def test_the_smallest_sizes_are_all_weighed() -> None:
         {"neighbours": 0},
         {"swept": 0},
         {"refined": 0},
+        {"matched_trees": 0},
+        {"matched_at_start": 0},
         {"from_prior": 0.0},
         {"parent_levels": (1.0,)},
         {"of_best_sizes": 1.0},
@@ -92,7 +99,8 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
         search._explore(0)
         return search.visited.trees
 
-    usual, changed = visited(searching()), visited(searching(**changes))
+    table = {"table_functions": 2_000, "matched_at_start": 5, "matched_a_step": 200}
+    usual, changed = visited(searching(**table)), visited(searching(**{**table, **changes}))
     assert len(usual) != len(changed) or (usual != changed).any()
     if 0 in changes.values():
         assert len(changed) < len(usual)
@@ -140,8 +148,8 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 
 BLIND = {
-    "neighbours": 0, "swept": 0, "refined": 0, "small_trees": 0, "from_prior": 0.01,
-    "of_network": 0.0, "fresh_rounds": 0, "final_updates": 0,
+    "neighbours": 0, "swept": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
+    "matched_at_start": 0, "matched_trees": 0, "of_network": 0.0, "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip
 
 
@@ -159,6 +167,6 @@ def test_a_search_that_misses_is_not_called_ok(seed: int) -> None:
 
 
 def test_the_same_search_finds_what_it_is_not_blind_to() -> None:
-    found = outcome_of(searching(small_trees=20))
+    found = outcome_of(searching(likeliest_trees=20))
     assert str(found.posterior.functions[0].expression) == "x0 * c + c"
     assert found.verdict.group_word(SEARCH) == "ok", found.verdict.reasons

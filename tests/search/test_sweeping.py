@@ -8,7 +8,9 @@ import pytest
 from dvisr.constraints import Constraints, Grammar
 from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
+from dvisr.prior import tree_prior
 from dvisr.search.legality import Legality
+from dvisr.search.likeliest import of_subtrees
 from dvisr.search.sweeping import Sweep
 from dvisr.settings import SearchSettings
 from tests import reference
@@ -28,6 +30,10 @@ def made(name: str) -> Grammar:
     operators, variables, constants, size, constraints = CASES[name]
     library = Library.create(operators, variables, constants=constants)
     return Grammar(library, size, constraints)
+
+
+def sweep_of(grammar: Grammar) -> Sweep:
+    return Sweep(grammar, tree_prior("science", grammar))
 
 
 def places(tree: reference.Tree) -> list[tuple[int, ...]]:
@@ -57,9 +63,10 @@ def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
     size = min(SearchSettings().small_tokens, length)
     small = [
         reference.nested(library, tuple(int(token) for token in row if token >= 0))
-        for row in enumerate_trees(Grammar(library, size))
+        for row in enumerate_trees(of_subtrees(grammar, tree_prior("science", grammar), size)[0])
     ]
-    leaves = [other for other in small if len(other) == 1]
+    leaves = [(token_id,) for token_id, token in enumerate(library) if token.is_leaf]
+    small += leaves
     found = set()
     for place in places(tree):
         own = at(tree, place)
@@ -84,7 +91,9 @@ def test_changes_are_all_that_are_legal(name: str) -> None:
     grammar = made(name)
     trees = enumerate_trees(grammar)
     legal = {tree.tobytes() for tree in trees}
-    sweep, rng = Sweep(grammar), np.random.default_rng(0)
+    every = SearchSettings(most_small=100_000, most_changes=100_000)
+    sweep = Sweep(grammar, tree_prior("science", grammar), every)
+    rng = np.random.default_rng(0)
     for row in trees[:: max(1, len(trees) // 60)]:
         tree = reference.nested(grammar.library, tuple(int(token) for token in row if token >= 0))
         found = sweep.changes(row, rng)
@@ -97,7 +106,7 @@ def test_changes_are_all_that_are_legal(name: str) -> None:
 
 def test_the_tree_itself_is_no_change_of_it() -> None:
     grammar = made("default")
-    sweep, rng = Sweep(grammar), np.random.default_rng(0)
+    sweep, rng = sweep_of(grammar), np.random.default_rng(0)
     for row in enumerate_trees(grammar)[:200]:
         assert not (sweep.changes(row, rng) == row).all(axis=1).any()
 
@@ -112,7 +121,7 @@ def test_of_too_many_changes_a_random_part_is_taken() -> None:
     assert plus is not None
     tokens = [plus, plus, plus, plus, *variables]
     row = np.array([*tokens, -1, -1], dtype=np.int8)
-    sweep = Sweep(grammar)
+    sweep = sweep_of(grammar)
     one = sweep.changes(row, np.random.default_rng(0))
     assert 0 < len(one) <= SearchSettings().most_changes
     assert Legality(grammar)(one).all()
@@ -125,7 +134,7 @@ def test_of_too_many_changes_a_random_part_is_taken() -> None:
 
 def test_many_columns_leave_smaller_replacements() -> None:
     library = Library.create(["+", "*", "sin"], [f"x{i}" for i in range(100)], constants=True)
-    sweep = Sweep(Grammar(library, 7, "default"))
+    sweep = sweep_of(Grammar(library, 7, "default"))
     row = np.array([library.find("x3"), *[-1] * 6], dtype=np.int8)
     found = sweep.changes(row, np.random.default_rng(0))
     assert len(found) <= SearchSettings().most_changes

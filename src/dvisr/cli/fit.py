@@ -31,7 +31,7 @@ _DEFAULT = DVISRRegressor()
 @click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
 @click.option("--max-tokens", default=_DEFAULT.max_tokens, show_default=True)
 @click.option("--max-constants", default=_DEFAULT.max_constants, show_default=True)
-@grammar_options(constraints="default", tree_prior="size-balanced")
+@grammar_options(constraints="default", tree_prior="science")
 @click.option(
     "--constant-prior",
     default="decades",
@@ -180,8 +180,8 @@ def _visited(found: dict[str, Any]) -> str:
     if found["exact"]:
         return f"all {found['num_allowed']:,} trees weighed"
     text = f"{found['num_trees_visited']:,} trees visited of {_large(found['num_allowed'])}"
-    size = found["complete_size"]
-    return f"{text}; all of up to {size} tokens" if size else text
+    count = found.get("num_listed", 0)
+    return f"{text}; the {count:,} likeliest of the prior among them" if count else text
 
 
 def _large(count: int) -> str:

@@ -34,7 +34,10 @@ from dvisr.problem import (
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
-OPERATORS = ("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+OPERATORS = (
+    "+", "-", "*", "/", "^", "square", "sqrt", "exp", "log", "sin", "cos", "neg",
+    "1", "2", "3", "4", "pi",
+)  # fmt: skip
 
 
 class FitWarning(UserWarning):
@@ -46,9 +49,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    operators : sequence of str or Token, \
-            default=("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
-        Names of operators and numbers, or operators made by `new_operator`.
+    operators : sequence of str or Token
+        Names of operators and numbers, or operators made by `new_operator`. By default + - * / ^,
+        square, sqrt, exp, log, sin, cos, neg, and the numbers 1, 2, 3, 4 and pi.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
     max_tokens : int, default=15
@@ -58,9 +61,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         `max-constants=N` takes the place of the default.
     constraints : str, rule or list of these, default="default"
         "default", "paper", "none", names of rules, or rules.
-    tree_prior : str, mapping or TreePrior, default="size-balanced"
-        "size-balanced", "uniform", "allowed", "weights", or weights by token; "science" for how
-        formulas are written, "science:FILE" for one's own formulas.
+    tree_prior : str, mapping or TreePrior, default="science"
+        "science" for how formulas are written, "science:FILE" for one's own formulas;
+        "size-balanced", "uniform", "allowed", "weights", or weights by token.
     constant_prior : str or AbstractConstantPrior, default="decades"
         "decades", "decades:LOW,HIGH" or "normal:MEAN,STD", as text or as `Decades` and `Normal`.
     noise : float, str or AbstractNoise, default="infer"
@@ -134,7 +137,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         max_tokens: int = 15,
         max_constants: int | None = MOST_CONSTANTS,
         constraints: Constraints = "default",
-        tree_prior: str | Mapping[str, float] | TreePrior = "size-balanced",
+        tree_prior: str | Mapping[str, float] | TreePrior = "science",
         constant_prior: str | AbstractConstantPrior = "decades",
         noise: float | str | AbstractNoise = "infer",
         recipe: str = "default",

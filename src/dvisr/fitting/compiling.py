@@ -21,7 +21,7 @@ def compile_kernels() -> None:
             max_tokens=9,
             max_constants=2,
             constraints="default",
-            tree_prior="size-balanced",
+            tree_prior="science",
             constant_prior="decades",
             noise=noise,
         )
@@ -30,6 +30,9 @@ def compile_kernels() -> None:
         search.visited.visit(trees)
         search.neighbours.propose(trees, trees, search.rng)
         search.neighbours.rewritings(trees[0])
+        search.sweep.changes(trees[0], search.rng)
+        search.sweep.refinements(trees[0], search.rng)
+        search.matching.likeliest(4)
         weigh(Engine.of(problem), search.visited.trees[0], search.rng)
 
 

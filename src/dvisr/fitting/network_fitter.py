@@ -141,7 +141,6 @@ class NetworkFitter(AbstractFitter):
                 "invalid_share": float(1.0 - drawn.is_valid.mean()),
                 "num_trees_visited": len(posterior.trees),
                 "num_allowed": count_trees(problem.grammar),
-                "complete_size": 0,
                 "num_steps": len(history),
                 "num_rows": problem.likelihood.count,
                 "r2": r2,

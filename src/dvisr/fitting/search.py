@@ -8,13 +8,14 @@ the other found, the search has likely not missed much; that is one of the check
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dvisr.constraints import Grammar
-from dvisr.counting import count_by_size, count_trees
+from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.network import Network
@@ -23,6 +24,8 @@ from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
+from dvisr.search.likeliest import likeliest_trees
+from dvisr.search.matching import Matching
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.sweeping import Sweep
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
@@ -78,6 +81,7 @@ class Search:
         algebra = make_algebra(
             grammar.library, symmetric_constants=problem.constant_prior.is_symmetric
         )
+        self._algebra = algebra
         self.visited = VisitedTrees(
             grammar.max_tokens,
             problem.tree_prior,
@@ -96,16 +100,22 @@ class Search:
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         shares = _token_shares(self.sampler, len(grammar.library))
         self.neighbours = Neighbours(grammar, shares)
-        self._sweep = Sweep(grammar, own, shares)
+        self.sweep = Sweep(grammar, problem.tree_prior, own)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
+        self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
-        self.complete_size = _complete_size(grammar, own.small_trees)
+        self.num_listed = 0  # of the likeliest trees before the data, all of which were weighed
+        self.listed_share = 0.0  # of the prior, that these have
         self.network: Network | None = None
         self.floor = max(undefined_log_likelihood(problem.likelihood), -1e12)
         self.unsure: list[tuple[np.ndarray, float]] = []  # trees, and the most they may weigh
         self._seconds = 0.0
         self._is_late: Callable[[], bool] = lambda: False
+
+    @functools.cached_property
+    def matching(self) -> Matching:
+        return Matching(self.problem, self.engine, self._algebra, self.settings.search)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -119,10 +129,10 @@ class Search:
             for place in np.flatnonzero(~looks.is_sure):
                 self.unsure.append((trees[place], float(looks.highest[place])))
             return looks.log_marginal
-        known = self.visited.form_log_marginal
-        best = float(known.max()) if len(known) else -np.inf
-        fits = self.engine.fit(trees, own.search.num_starts, bar=best - own.search.hopeless)
-        return fits.log_marginal
+        best = float(self.visited.form_log_joint.max(initial=-np.inf))
+        log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
+        bars = best - own.search.hopeless - log_prior
+        return self.engine.fit(trees, own.search.num_starts, bars).log_marginal
 
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
@@ -170,9 +180,17 @@ class Search:
         return True
 
     def _start(self) -> None:
-        """All the smallest trees, and draws from the prior."""
-        if not self._visit(_small_trees(self.problem.grammar, self.complete_size)):
-            self.complete_size = 0
+        """The likeliest trees before the data, pairs of likely parts that fit them, and draws from
+        the prior."""
+        problem, most = self.problem, self.settings.search.likeliest_trees
+        trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
+        if self._visit(trees):
+            self.num_listed = len(trees)
+            log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
+            self.listed_share = float(np.exp(log_prior).sum())
+        most = self.settings.search.matched_at_start
+        if most and not self._is_late():
+            self._visit(self.matching.likeliest(most))
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
@@ -216,10 +234,20 @@ class Search:
             self._adjust_heat(island, proposed)
             trees = np.concatenate([from_prior, proposed])
         self._visit(trees, [island])
-        self._go_through(parents, self._swept[island], own.swept, self._sweep.changes, island)
+        self._match(parents, island)
+        self._go_through(parents, self._swept[island], own.swept, self.sweep.changes, island)
         self._go_through(
-            parents, self._refined[island], own.refined, self._sweep.refinements, island
+            parents, self._refined[island], own.refined, self.sweep.refinements, island
         )
+
+    def _match(self, parents: Parents, island: int) -> None:
+        """Subtrees of the most promising trees replaced by what the data say they should be."""
+        own, done = self.settings.search, self._matched[island]
+        new = (tree for tree in parents.ranking() if tree.tobytes() not in done)
+        trees = list(itertools.islice(new, own.matched_trees))
+        if trees and not self._is_late():
+            done.update(tree.tobytes() for tree in trees)
+            self._visit(self.matching.of_trees(np.array(trees), own.matched_a_step), [island])
 
     def _go_through(
         self,
@@ -286,18 +314,3 @@ def _token_shares(sampler: PriorSampler, num_tokens: int) -> np.ndarray:
     counts = 1.0 + np.bincount(drawn[drawn >= 0].astype(np.int64), minlength=num_tokens)
     shares: np.ndarray = counts / counts.sum()
     return shares
-
-
-def _complete_size(grammar: Grammar, most: int) -> int:
-    """The largest size up to which there are few enough trees to weigh them all."""
-    totals = np.cumsum([float(count) for count in count_by_size(grammar)])
-    return max(0, int((totals <= most).sum()) - 1)
-
-
-def _small_trees(grammar: Grammar, size: int) -> np.ndarray:
-    if size < 1:
-        return np.empty((0, grammar.max_tokens), dtype=np.int8)
-    small = Grammar(grammar.library, size, grammar.rules)
-    rows = np.full((count_trees(small), grammar.max_tokens), -1, dtype=np.int8)
-    rows[:, :size] = enumerate_trees(small)
-    return rows

@@ -85,9 +85,16 @@ class Engine:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.apply = make_apply(own_operators(library))
 
-    def fit(self, trees: np.ndarray, num_starts: int = NUM_STARTS, bar: float = -math.inf) -> Fits:
+    def fit(
+        self,
+        trees: np.ndarray,
+        num_starts: int = NUM_STARTS,
+        bar: float | np.ndarray = -math.inf,
+    ) -> Fits:
         """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
-        will clearly not come up to a log marginal likelihood of `bar` are fitted roughly."""
+        will clearly not come up to a log marginal likelihood of `bar`, one for all or one a tree,
+        are fitted roughly."""
+        bars = np.array(np.broadcast_to(bar, len(trees)), dtype=np.float64)
         trees = np.array(trees, dtype=np.int8, order="C")
         length = max(1, trees.shape[1])
         most = int((trees == self.library.constant_id).sum(axis=1).max(initial=0))
@@ -108,7 +115,8 @@ class Engine:
                     return
                 laplace.fit_many(
                     self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE,
-                    bar, self.law, work, fit, self.units, values[part], methods[part], best[part],
+                    bars[part], self.law, work, fit, self.units, values[part], methods[part],
+                    best[part],
                 )  # fmt: skip
 
         num_threads = min(self.num_threads, len(starts))
@@ -147,8 +155,8 @@ class Engine:
         k = max(1, int((tokens == self.library.constant_id).sum()))
         best = np.zeros((1, k))
         laplace.fit_many(
-            self.apply, tokens, self.language, self.leaves, num_starts, POLISHED, -math.inf,
-            self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]),
+            self.apply, tokens, self.language, self.leaves, num_starts, POLISHED,
+            np.full(1, -np.inf), self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]),
             make_fit(k, self.leaves.shape[1]), self.units,
             np.zeros(1), np.zeros(1, dtype=np.int64), best,
         )  # fmt: skip

@@ -100,7 +100,7 @@ def fit_many(
     leaves,
     num_starts,
     tolerance,
-    bar,
+    bars,
     law,
     work,
     fit,
@@ -112,8 +112,8 @@ def fit_many(
     state = np.zeros(1, dtype=np.uint64)
     for tree in range(len(trees)):
         values[tree], methods[tree] = fit_one(
-            apply, trees[tree], language, leaves, num_starts, tolerance, bar, law, work, fit, units,
-            state, best[tree],
+            apply, trees[tree], language, leaves, num_starts, tolerance, bars[tree], law, work, fit,
+            units, state, best[tree],
         )  # fmt: skip
 
 

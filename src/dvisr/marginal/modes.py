@@ -24,6 +24,7 @@ _APART = 9.0  # squared distance, in standard deviations, from which two modes a
 _RACE = 4  # iterations that every start gets
 _EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
+_FIRST_STARTS, _FIRST_HOPE = 2, 0.05  # the same after the first starts
 _BELOW = 20.0  # a mode so much lower than the best is left out
 _RIDGE = 1e-3  # of a diagonal entry: what others leave of it where constants do the same work
 _FROM_PRIOR = 6  # starts over the prior at the least, where it is at odds with the best fit
@@ -174,10 +175,23 @@ def _put_in_order(k, count, wanted, fit):
 
 
 @compiled_inside
-def _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state):
+def _has_no_hope(apply, shape, constants, hope, bar, law, work, fit):
+    """Whether even a fit with only that share of this one's squares would not come up to `bar`."""
+    if bar == -np.inf:
+        return False
+    if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
+        return True
+    for point in range(len(law.y)):
+        work.by_first[point] *= np.sqrt(hope)
+    hoped = law.misfit(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
+    return law.perfect - hoped < bar
+
+
+@compiled_inside
+def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state):
     """Of many candidates the most promising get a few iterations each; how many of those there are,
     in order, at the beginning of `fit.candidates`. Most starts lead nowhere, and that shows
-    early."""
+    early; and so does a tree that has no hope to come up to `bar`."""
     stand_alone()
     k = shape.num_constants
     # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
@@ -186,6 +200,12 @@ def _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, 
     chosen = min(count, num_starts, MAX_STARTS)
     _put_in_order(k, count, chosen, fit)
     for number in range(chosen):
+        if number == _FIRST_STARTS:
+            best = 0 if fit.candidate_squares[0] <= fit.candidate_squares[1] else 1
+            copy(k, fit.candidates[best], fit.here)
+            if _has_no_hope(apply, shape, fit.here, _FIRST_HOPE, bar, law, work, fit):
+                chosen = number
+                break
         fit.candidate_squares[number] = descend(
             apply, shape, fit.candidates[number], never, never, _RACE, tolerance, np.inf, law, work,
             fit,
@@ -208,17 +228,6 @@ def _is_on_ridge(k, fit):
     for i in range(k):
         left = min(left, fit.factor[i, i] * fit.factor[i, i] / fit.matrix[i, i])
     return left < _RIDGE
-
-
-@compiled_inside
-def _has_no_hope(apply, shape, constants, bar, law, work, fit):
-    """Whether even a much better fit than this one would not come up to `bar`."""
-    if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
-        return True
-    for point in range(len(law.y)):
-        work.by_first[point] *= np.sqrt(_HOPE)
-    hoped = law.misfit(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
-    return law.perfect - hoped < bar
 
 
 @compiled_inside
@@ -256,7 +265,7 @@ def find_modes(
     k = shape.num_constants
     always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
-    count = _race(apply, num_starts, tolerance, shape, language, law, work, fit, units, state)
+    count = _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state)
     # To find every mode takes every start to its end; to find the best, some of the best.
     finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
     found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
@@ -266,7 +275,7 @@ def find_modes(
         copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
             continue
-        if place == 0 and _has_no_hope(apply, shape, fit.here, bar, law, work, fit):
+        if place == 0 and _has_no_hope(apply, shape, fit.here, _HOPE, bar, law, work, fit):
             return _keep(apply, found, fit.here, plain, shape, law, work, fit)
         squares = descend(
             apply, shape, fit.here, never, never, 25, tolerance, least, law, work, fit

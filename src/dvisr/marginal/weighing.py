@@ -98,7 +98,7 @@ def weigh(
     values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
     laplace.fit_many(
         engine.apply, tokens[None], engine.language, engine.leaves, num_starts, _TIGHT,
-        -math.inf, engine.law, work, fit, engine.units, values, methods, best,
+        np.full(1, -np.inf), engine.law, work, fit, engine.units, values, methods, best,
     )  # fmt: skip
     method = METHODS[int(methods[0])]
     if k == 0 or method == "undefined":

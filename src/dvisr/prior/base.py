@@ -16,9 +16,10 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.constraints.scopes import Scopes
+from dvisr.prior.walking import log_prob_of_rows
 
 _HostArray = np.ndarray
-_MOST_PAIRS = 20_000_000  # of places of trees that are compared at once
+_PLACES = ("below", "right", "kinds", "arities")
 
 
 @functools.partial(
@@ -151,18 +152,21 @@ class TreePrior:
 
     def log_prob(self, np: Any, tokens: Any) -> Any:
         """Of legal trees (..., length), ids padded with -1, with the namespace that is given."""
-        if self.surroundings is not None and isinstance(tokens, _HostArray) and tokens.ndim == 2:
-            most = max(1, _MOST_PAIRS // tokens.shape[1] ** 2)
-            if len(tokens) > most:
-                parts = [tokens[i : i + most] for i in range(0, len(tokens), most)]
-                return np.concatenate([self.log_prob(np, part) for part in parts])
+        places = self.surroundings
+        if places is not None and isinstance(tokens, _HostArray) and tokens.ndim == 2:
+            return log_prob_of_rows(
+                np.ascontiguousarray(tokens, dtype=np.int8),
+                np.asarray(self.log_size, dtype=np.float64),
+                np.asarray(self.log_token, dtype=np.float64),
+                *(np.require(getattr(places, name), np.int32, "CW") for name in _PLACES),
+            )
         is_token = tokens >= 0
         log_size, log_token = np.asarray(self.log_size), np.asarray(self.log_token)
         safe = np.where(is_token, tokens, 0)
-        if self.surroundings is None:
+        if places is None:
             terms = log_token[0][safe]
         else:
-            terms = log_token[self.surroundings.of_trees(np, tokens), safe]
+            terms = log_token[places.of_trees(np, tokens), safe]
         return log_size[is_token.sum(axis=-1)] + np.where(is_token, terms, 0.0).sum(axis=-1)
 
     def checked(self, grammar: Grammar) -> TreePrior:

@@ -190,6 +190,8 @@ class Translator:
     def _power(self, operand: Formula, exponent: int) -> Formula | None:
         if exponent in self._powers:
             return self._folded(self._powers[exponent], operand)
+        if Role.POWER in self._roles and float(exponent) in self._literals:
+            return self._with_number("^", float(exponent), operand, first=False)
         if Role.PRODUCT in self._roles:
             product = self._roles[Role.PRODUCT]
             made: Formula = operand

@@ -1,8 +1,8 @@
 """All small changes of one tree: what random neighbours come to in the end, without the waiting.
 
-Each subtree in turn is replaced by every small tree, and every operator is put above it, with every
-leaf beside it where it takes two. Where that is too many, a random part of them is taken, by how
-often their tokens occur in the prior.
+Each subtree in turn is replaced by every small tree that is likely before the data are seen, and
+every operator is put above it, with every leaf beside it where it takes two. Where that is too
+many, a random part of them is taken, by the prior of the tree that is made.
 Refinements are fewer: only constants are replaced.
 """
 
@@ -11,115 +11,131 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.constraints import Grammar
-from dvisr.counting import count_trees
-from dvisr.enumeration import enumerate_trees
+from dvisr.library.compiling import compiled
+from dvisr.prior import TreePrior
 from dvisr.search.legality import Legality
+from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.search.rows import measured
 from dvisr.settings import SearchSettings
+
+_TEMPERED = (
+    0.5  # the power of the prior by which changes are taken: nothing is passed over for long
+)
 
 
 class Sweep:
     def __init__(
-        self,
-        grammar: Grammar,
-        settings: SearchSettings | None = None,
-        shares: np.ndarray | None = None,
+        self, grammar: Grammar, prior: TreePrior, settings: SearchSettings | None = None
     ) -> None:
         own = SearchSettings() if settings is None else settings
         self._most_changes = own.most_changes
+        self._prior = prior
         self._legality = Legality(grammar)
-        self._length = grammar.max_tokens
         library = grammar.library
-        size = min(own.small_tokens, grammar.max_tokens)
-        while size > 1 and count_trees(Grammar(library, size)) > own.most_small:
-            size -= 1
-        small = enumerate_trees(Grammar(library, size))
-        self._small = [row[row >= 0] for row in small]
-        self._leaves = [row for row in self._small if len(row) == 1]
+        self._arities = np.require(library.arities, np.int32, "CW")
         ids = np.arange(len(library), dtype=np.int8)
-        self._unary, self._binary = (ids[library.arities == arity] for arity in (1, 2))
-        self._arities = library.arities
+        self._leaves, self._unary, self._binary = (ids[self._arities == n] for n in range(3))
+        self._small = _small_trees(grammar, prior, own, self._leaves)
         self._constant = library.constant_id
-        # Tempered, so that nothing is passed over for long; of several tokens, their mean.
-        shares = np.ones(len(library)) if shares is None else shares
-        self._log_share = 0.5 * np.log(shares)
-        self._small_log_shares = [float(self._log_share[row].mean()) for row in self._small]
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(changes, length), legal ones only, the tree itself left out."""
-        tokens = tree[tree >= 0]
-        ends = _ends(tokens, self._arities)
-        made: list[np.ndarray] = []
-        logs: list[float] = []
-        for start, end in enumerate(ends):
-            before, subtree, after = tokens[:start], tokens[start:end], tokens[end:]
-            room = self._length - len(before) - len(after)
-            self._replace(before, after, room, 1, made, logs)
-            if len(subtree) + 1 <= room:
-                made += [np.concatenate([before, [op], subtree, after]) for op in self._unary]
-                logs += self._log_share[self._unary].tolist()
-            if len(subtree) + 2 <= room:
-                for op in self._binary:
-                    for leaf in self._leaves:
-                        made.append(np.concatenate([before, [op], subtree, leaf, after]))
-                        made.append(np.concatenate([before, [op], leaf, subtree, after]))
-                        both = 0.5 * float(self._log_share[op] + self._log_share[leaf[0]])
-                        logs += [both, both]
-        return self._legal(tree, made, logs, rng)
+        tree = np.require(tree, np.int8, "CW")
+        length = int((tree >= 0).sum())
+        grown = len(self._unary) + 2 * len(self._binary) * len(self._leaves)
+        rows = np.full((length * (len(self._small) + grown), len(tree)), -1, dtype=np.int8)
+        count = _replace(tree, self._arities, self._small, -1, 1, rows, 0)
+        added = (self._arities, self._unary, self._binary, self._leaves)
+        count = _grow(tree, *added, rows, count)
+        return self._chosen(tree, rows[:count], rng)
 
     def refinements(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Each constant in turn replaced by every small tree: where a constant does well, it may
         stand for something that is not one."""
-        tokens = tree[tree >= 0]
-        made: list[np.ndarray] = []
-        logs: list[float] = []
-        for place in np.flatnonzero(tokens == self._constant):
-            before, after = tokens[:place], tokens[place + 1 :]
-            room = self._length - len(before) - len(after)
-            self._replace(before, after, room, 2, made, logs)
-        return self._legal(tree, made, logs, rng)
+        tree = np.require(tree, np.int8, "CW")
+        if self._constant < 0:
+            return tree[None][:0]
+        places = int((tree == self._constant).sum())
+        rows = np.full((places * len(self._small), len(tree)), -1, dtype=np.int8)
+        count = _replace(tree, self._arities, self._small, self._constant, 2, rows, 0)
+        return self._chosen(tree, rows[:count], rng)
 
-    def _replace(
-        self,
-        before: np.ndarray,
-        after: np.ndarray,
-        room: int,
-        least: int,
-        made: list[np.ndarray],
-        logs: list[float],
-    ) -> None:
-        """Every small tree of at least so many tokens, between what is before and after."""
-        for new, log in zip(self._small, self._small_log_shares, strict=True):
-            if least <= len(new) <= room:
-                made.append(np.concatenate([before, new, after]))
-                logs.append(log)
-
-    def _legal(
-        self,
-        tree: np.ndarray,
-        made: list[np.ndarray],
-        logs: list[float],
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        if len(made) > self._most_changes:  # without replacement, in proportion to exp(logs)
-            order = np.argsort(-(np.array(logs) + rng.gumbel(size=len(made))), kind="stable")
-            made = [made[place] for place in order[: self._most_changes]]
-        rows = np.full((len(made), self._length), -1, dtype=np.int8)
-        for row, new in enumerate(made):
-            rows[row, : len(new)] = new
-        is_other = (rows[:, : len(tree)] != tree).any(axis=1)
-        legal: np.ndarray = rows[is_other & self._legality(rows)]
-        return legal
+    def _chosen(self, tree: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        rows = rows[(rows != tree).any(axis=1) & self._legality(rows)]
+        if len(rows) > self._most_changes:  # without replacement, by the tempered prior
+            logs = _TEMPERED * np.asarray(self._prior.log_prob(np, rows))
+            order = np.argsort(-(logs + rng.gumbel(size=len(rows))), kind="stable")
+            rows = rows[order[: self._most_changes]]
+        return rows
 
 
-def _ends(tokens: np.ndarray, arities: np.ndarray) -> list[int]:
-    """Where each token's subtree ends."""
-    ends = [0] * len(tokens)
-    stack: list[int] = []
-    for position in range(len(tokens) - 1, -1, -1):
-        arity = int(arities[tokens[position]])
-        end = position + 1
-        for _ in range(arity):
-            end = stack.pop()
-        ends[position] = end
-        stack.append(end)
-    return ends
+def _small_trees(
+    grammar: Grammar, prior: TreePrior, settings: SearchSettings, leaves: np.ndarray
+) -> np.ndarray:
+    """All leaves, and the likeliest larger trees up to a size."""
+    size = min(settings.small_tokens, grammar.max_tokens)
+    likeliest, _ = likeliest_trees(*of_subtrees(grammar, prior, size), settings.most_small)
+    larger = likeliest[(likeliest >= 0).sum(axis=1) > 1]
+    rows = np.full((len(leaves) + len(larger), size), -1, dtype=np.int8)
+    rows[: len(leaves), 0] = leaves
+    rows[len(leaves) :] = larger
+    return rows
+
+
+@compiled
+def _replace(tree, arities, small, only, least, rows, count):
+    """Every subtree (of those that are the token `only`, if it is not -1) replaced by every small
+    tree of at least so many tokens; the number of rows after that."""
+    width = len(tree)
+    sizes = np.zeros(width, dtype=np.int32)
+    length = measured(tree, arities, sizes)
+    for start in range(length):
+        if only >= 0 and tree[start] != only:
+            continue
+        end = start + sizes[start]
+        for number in range(len(small)):
+            own = 0
+            while own < small.shape[1] and small[number, own] >= 0:
+                own += 1
+            new_length = length - sizes[start] + own
+            if own < least or new_length > width:
+                continue
+            row = rows[count]
+            row[:start] = tree[:start]
+            row[start : start + own] = small[number, :own]
+            row[start + own : new_length] = tree[end:length]
+            count += 1
+    return count
+
+
+@compiled
+def _grow(tree, arities, unary, binary, leaves, rows, count):
+    """Every operator above every subtree, with every leaf on either side where it takes two."""
+    width = len(tree)
+    sizes = np.zeros(width, dtype=np.int32)
+    length = measured(tree, arities, sizes)
+    for start in range(length):
+        end = start + sizes[start]
+        if length + 1 <= width:
+            for operator in unary:
+                row = rows[count]
+                row[:start] = tree[:start]
+                row[start] = operator
+                row[start + 1 : length + 1] = tree[start:length]
+                count += 1
+        if length + 2 > width:
+            continue
+        for operator in binary:
+            for leaf in leaves:
+                row, other = rows[count], rows[count + 1]
+                row[:start] = tree[:start]
+                row[start] = operator
+                row[start + 1] = leaf
+                row[start + 2 : length + 2] = tree[start:length]
+                other[:start] = tree[:start]
+                other[start] = operator
+                other[start + 1 : end + 1] = tree[start:end]
+                other[end + 1] = leaf
+                other[end + 2 : length + 2] = tree[end:length]
+                count += 2
+    return count

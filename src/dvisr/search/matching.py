@@ -1,0 +1,324 @@
+"""Trees of two parts: a context, which is a tree with a hole, and a function that fills it.
+
+The context inverted on the data says what values the hole must hold (`search.inverting`); a table
+of the likeliest functions, with their values at the rows, is gone through for those that have them,
+up to a factor and an offset. A pair costs a few operations a row, so that contexts and functions
+together reach trees of twice the size of either.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+
+import numpy as np
+
+from dvisr.evaluation import evaluate_batch
+from dvisr.library.compiling import compiled
+from dvisr.marginal import Engine
+from dvisr.problem import Problem
+from dvisr.search.forms import Algebra, forms
+from dvisr.search.inverting import Tree
+from dvisr.search.legality import Legality
+from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.settings import SearchSettings
+
+_MOST_ROWS = 48  # that functions are compared at
+_TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
+_LARGEST = 1e100  # of a value
+_WEIGHTS_APART = 1e3  # the largest weight of a row is so many times the median at most
+_LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
+_KINDS = 4  # g, g * c, g + c, g * c + c
+_COSTS = (0.0, -5.0, -5.0, -10.0)  # what a kind's constants cost, at a guess, in nats
+_BLOCK = 512  # functions that are compared at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Contexts:
+    """Trees with a hole each.
+
+    Parameters
+    ----------
+    tokens : list of (tokens before the hole, tokens after it)
+    log_prior : ndarray of shape (contexts,)
+        Of the context with a column in its hole.
+    targets, weights : ndarray of shape (contexts, rows)
+        The values that the hole must hold, and how much each counts: 0 where there is none.
+    """
+
+    tokens: list[tuple[np.ndarray, np.ndarray]]
+    log_prior: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+class Matching:
+    """Fills the holes of contexts with the functions of a table.
+
+    Parameters
+    ----------
+    problem : Problem
+    engine : Engine
+    algebra : Algebra
+    settings : SearchSettings
+    """
+
+    def __init__(
+        self, problem: Problem, engine: Engine, algebra: Algebra, settings: SearchSettings
+    ) -> None:
+        self._problem, self._engine, self._settings = problem, engine, settings
+        self._legality = Legality(problem.grammar)
+        law = engine.law
+        chosen = np.arange(len(law.y))
+        if len(chosen) > _MOST_ROWS:
+            chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_ROWS, replace=False))
+        self._X = problem.X[chosen]
+        self._y = np.exp(law.y[chosen]) if law.is_log else law.y[chosen]
+        unit = law.inverse[chosen] / (self._y if law.is_log else 1.0)
+        self._row_weights = law.counts[chosen] * unit**2
+        spread = float(np.var(law.y * law.inverse)) or 1.0
+        self._floor = 1e-6 * spread * len(chosen)
+        self._half = 0.5 * (law.observations + 1.0)
+        self._column = next(
+            (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
+        )
+        self._wrapped = _wrappings(problem)
+        self._make_table(algebra)
+
+    def _make_table(self, algebra: Algebra) -> None:
+        """The likeliest functions without constants that are defined at all rows, each once."""
+        problem, most = self._problem, self._settings.table_functions
+        constant = problem.grammar.library.constant_id
+        parts = of_subtrees(problem.grammar, problem.tree_prior, problem.grammar.max_tokens)
+        trees, _ = likeliest_trees(*parts, _TREES_A_FUNCTION * most, leaving_out=(constant,))
+        _, first = np.unique(forms(trees, algebra), return_index=True)
+        trees = trees[np.sort(first)]
+        values, is_valid = evaluate_batch(problem.grammar.library, trees, self._X)
+        is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < _LARGEST).all(axis=1)
+        trees, values = trees[is_valid], values[is_valid]
+        _, first = np.unique(_hashed(values), return_index=True)
+        kept = np.sort(first)[:most]
+        self.trees, self._values = trees[kept], np.ascontiguousarray(values[kept].T)
+        prior = parts[1]
+        self._log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
+        self._sizes = (self.trees >= 0).sum(axis=1)
+
+    def likeliest(self, most: int) -> np.ndarray:
+        """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
+        them, at most so many."""
+        trees = self.trees[: self._settings.table_contexts]
+        return self._filled(self._contexts(trees, np.zeros((len(trees), 0)), 0), most, None)
+
+    def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
+        """Trees that have a subtree of one of these replaced; the best, at most so many."""
+        constants = self._engine.fit(trees, self._settings.num_starts).constants
+        return self._filled(
+            self._contexts(trees, constants, 1), most, self._settings.step_functions
+        )
+
+    def _contexts(self, trees: np.ndarray, constants: np.ndarray, first: int) -> Contexts:
+        """Each once, of all subtrees from that position on."""
+        grammar = self._problem.grammar
+        found: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
+        parts, rows = [], []
+        for row, values in zip(trees, constants, strict=True):
+            tokens = row[row >= 0]
+            count = int((tokens == grammar.library.constant_id).sum())
+            tree = Tree(grammar.library, tokens, self._X, values[:count].tolist())
+            for hole in range(first, len(tokens)):
+                before, after = tokens[:hole], tokens[tree.ends[hole] :]
+                key = (before.tobytes(), after.tobytes())
+                if key in found:
+                    continue
+                target = self._target(tree, hole)
+                if target is None:
+                    continue
+                found[key] = target
+                parts.append((before, after))
+                filled = np.full(grammar.max_tokens, -1, dtype=np.int8)
+                filled[: len(before) + 1 + len(after)] = [*before, self._column, *after]
+                rows.append(filled)
+        shape = (len(parts), len(self._y))
+        of_prior = np.array(rows, dtype=np.int8).reshape(-1, grammar.max_tokens)
+        return Contexts(
+            parts,
+            np.asarray(self._problem.tree_prior.log_prob(np, of_prior)),
+            np.array([target for target, _ in found.values()]).reshape(shape),
+            np.array([weight for _, weight in found.values()]).reshape(shape),
+        )
+
+    def _target(self, tree: Tree, hole: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The values that the hole must hold, and the weight of each row."""
+        found = tree.required(hole, self._y)
+        if found is None:
+            return None
+        target, slope = found
+        with np.errstate(all="ignore"):
+            weight = slope**2 * self._row_weights
+            is_known = np.isfinite(weight) & (weight > 0.0) & (np.abs(target) < _LARGEST)
+        if is_known.sum() < max(2.0, _LEAST_ROWS * len(target)):
+            return None
+        weight = np.where(is_known, weight, 0.0)
+        return np.where(is_known, target, 0.0), np.minimum(
+            weight, _WEIGHTS_APART * float(np.median(weight[is_known]))
+        )
+
+    def _filled(self, contexts: Contexts, most: int, num_functions: int | None) -> np.ndarray:
+        """With the likeliest functions of the table, so many, or all."""
+        grammar = self._problem.grammar
+        functions, kinds, scores = self._matches(contexts, num_functions)
+        order = np.argsort(-scores, axis=None, kind="stable")
+        order = order[np.isfinite(scores.ravel()[order])][:most]
+        rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
+        for row, place in zip(rows, order, strict=True):
+            before, after = contexts.tokens[place // scores.shape[1]]
+            kind = int(kinds.ravel()[place])
+            function = self.trees[functions.ravel()[place]]
+            made = [*before, *self._wrapped[kind][0], *function[function >= 0]]
+            made += [*self._wrapped[kind][1], *after]
+            row[: len(made)] = made
+        return rows[self._legality(rows)]
+
+    def _matches(
+        self, contexts: Contexts, num_functions: int | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each context the best functions: their numbers, kinds and scores."""
+        count, best = len(contexts.tokens), self._settings.matches_a_context
+        functions = np.zeros((count, best), dtype=np.int64)
+        kinds = np.zeros((count, best), dtype=np.int64)
+        scores = np.full((count, best), -np.inf)
+        most_tokens = self._problem.grammar.max_tokens
+        room = np.array([most_tokens - len(a) - len(b) for a, b in contexts.tokens], dtype=np.int64)
+        costs = np.array(
+            [c if w is not None else -np.inf for c, w in zip(_COSTS, self._wrapped, strict=True)]
+        )
+        extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
+
+        def run(part: slice) -> None:
+            _match(
+                contexts.targets[part], contexts.weights[part], contexts.log_prior[part],
+                room[part], self._values, self._log_prior[:num_functions], self._sizes, costs,
+                extra, self._half, self._floor, functions[part], kinds[part], scores[part],
+            )  # fmt: skip
+
+        threads = min(self._engine.num_threads, max(1, count // 16))
+        parts = [slice(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
+        if threads == 1:
+            run(parts[0])
+        else:
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                list(pool.map(run, parts))
+        return functions, kinds, scores
+
+
+def _wrappings(problem: Problem) -> list[tuple[list[int], list[int]] | None]:
+    """What is written before and after a function of each kind; None where it can't be said."""
+    library = problem.grammar.library
+    constant, times, plus = library.constant_id, library.find("*"), library.find("+")
+    wrapped: list[tuple[list[int], list[int]] | None] = [([], []), None, None, None]
+    if constant >= 0 and times is not None:
+        wrapped[1] = ([times], [constant])
+    if constant >= 0 and plus is not None:
+        wrapped[2] = ([plus], [constant])
+        if times is not None:
+            wrapped[3] = ([plus, times], [constant, constant])
+    return wrapped
+
+
+def _hashed(values: np.ndarray) -> np.ndarray:
+    """A number for the values of each function to ten digits: a function that is worked out in two
+    ways has the same."""
+    mantissa, exponent = np.frexp(values)
+    rounded = np.ldexp(np.round(mantissa * 2.0**33), exponent) + 0.0  # no negative zero
+    factors = np.random.default_rng(0).integers(0, 2**63, values.shape[1], dtype=np.uint64) | 1
+    bits = rounded.view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    found: np.ndarray = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    return found
+
+
+@compiled
+def _insert(function, kind, score, functions, kinds, scores):
+    """Into lists that are in order, the best first."""
+    place = len(scores) - 1
+    while place > 0 and scores[place - 1] < score:
+        scores[place] = scores[place - 1]
+        functions[place], kinds[place] = functions[place - 1], kinds[place - 1]
+        place -= 1
+    scores[place], functions[place], kinds[place] = score, function, kind
+
+
+@compiled
+def _sums(values, start, stop, targets, weights, sums):
+    """Weighted sums over the rows of g, g^2 and t g, for a block of functions."""
+    sums[:, : stop - start] = 0.0
+    for row in range(len(targets)):
+        weight = weights[row]
+        both = weight * targets[row]
+        own = values[row, start:stop]
+        for place in range(stop - start):
+            value = own[place]
+            scaled = weight * value
+            sums[0, place] += scaled
+            sums[1, place] += scaled * value
+            sums[2, place] += both * value
+
+
+@compiled
+def _least(count, all_one, all_t, all_tt, sums):
+    """The squares that g * c + c leaves, which no other kind comes below, into the last row."""
+    about = all_tt - all_t * all_t / all_one
+    for place in range(count):
+        g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
+        own = gg - g * g / all_one
+        cross = tg - all_t * g / all_one
+        explained = cross * cross / own
+        sums[3, place] = about - explained if own > 1e-9 * gg else about
+
+
+@compiled
+def _squares(all_one, all_t, all_tt, g, gg, tg, least, squares):
+    """What each kind leaves."""
+    gap = all_t - g
+    squares[0] = all_tt - 2.0 * tg + gg
+    squares[1] = all_tt - tg * tg / gg if gg > 0.0 else all_tt
+    squares[2] = squares[0] - gap * gap / all_one
+    squares[3] = least
+
+
+@compiled
+def _match(
+    targets, weights, log_prior, room, values, table_prior, sizes, costs, extra, half, floor,
+    functions, kinds, scores,
+):  # fmt: skip
+    """The score is that of the log joint, about: -half log(squares + floor) + log prior."""
+    num_functions = len(table_prior)
+    sums, squares, limits = np.empty((4, _BLOCK)), np.empty(_KINDS), np.empty(_KINDS)
+    shares = np.exp(table_prior / half)
+    for context in range(len(targets)):
+        target, weight = targets[context], weights[context]
+        all_one, all_t, all_tt = weight.sum(), (weight * target).sum(), (weight * target**2).sum()
+        own_functions, own_kinds, own_scores = functions[context], kinds[context], scores[context]
+        limits[:] = np.inf
+        for start in range(0, num_functions, _BLOCK):
+            stop = min(start + _BLOCK, num_functions)
+            _sums(values, start, stop, target, weight, sums)
+            _least(stop - start, all_one, all_t, all_tt, sums)
+            for place in range(stop - start):
+                function = start + place
+                left = room[context] - sizes[function]
+                if sums[3, place] + floor >= limits[0] * shares[function] or left < 0:
+                    continue
+                g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
+                _squares(all_one, all_t, all_tt, g, gg, tg, sums[3, place], squares)
+                for kind in range(_KINDS):
+                    found = max(squares[kind], 0.0) + floor
+                    if found >= limits[kind] * shares[function] or extra[kind] > left:
+                        continue
+                    score = log_prior[context] + table_prior[function] + costs[kind]
+                    score -= half * np.log(found)
+                    if score > own_scores[-1]:
+                        _insert(function, kind, score, own_functions, own_kinds, own_scores)
+                        for other in range(_KINDS):
+                            ahead = log_prior[context] + costs[other] - own_scores[-1]
+                            limits[other] = np.exp(min(ahead / half, 700.0))
