@@ -117,6 +117,17 @@ def forbids_all_constant(library: Library) -> Callable[[Tree], bool]:
     return check
 
 
+def forbids_all_number(library: Library, parents: frozenset[str]) -> Callable[[Tree], bool]:
+    def check(tree: Tree) -> bool:
+        for node in nodes(tree):
+            kinds = {library[operand[0]].kind for operand in node[1:]}
+            if library[node[0]].name in parents and kinds == {Kind.LITERAL}:
+                return False
+        return True
+
+    return check
+
+
 def has_count(
     library: Library, names: tuple[str, ...] | None, minimum: int, maximum: float
 ) -> Callable[[Tree], bool]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dvisr.constraints import (
     ForbidAllConstantChildren,
+    ForbidAllNumberChildren,
     ForbidChild,
     ForbidDescendant,
     MaxDepth,
@@ -82,7 +83,8 @@ def checked_rules(draw: st.DrawFn, library: Library) -> CheckedRule:
     operators = [token.name for token in library if not token.is_leaf] or names
     some = st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)
     some_operators = st.lists(st.sampled_from(operators), min_size=1, max_size=2, unique=True)
-    kind = draw(st.sampled_from(["child", "descendant", "constant", "depth", "count", "least"]))
+    kinds = ["child", "descendant", "constant", "number", "depth", "count", "least"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "child":
         parents, children = frozenset(draw(some_operators)), frozenset(draw(some))
         sides: list[Side] = ["any", "left", "right"]
@@ -95,6 +97,11 @@ def checked_rules(draw: st.DrawFn, library: Library) -> CheckedRule:
         above, below = frozenset(draw(some_operators)), frozenset(draw(some))
         return CheckedRule(
             ForbidDescendant(above, below), reference.forbids_descendant(library, above, below)
+        )
+    if kind == "number":
+        named = frozenset(draw(some_operators))
+        return CheckedRule(
+            ForbidAllNumberChildren(named), reference.forbids_all_number(library, named)
         )
     if kind == "constant":
         return CheckedRule(ForbidAllConstantChildren(), reference.forbids_all_constant(library))

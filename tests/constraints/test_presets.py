@@ -37,6 +37,11 @@ def test_the_papers_seven_trees() -> None:
             ["exp(-log(x))"],
         ),
         ("no-all-constant", ["cos(c)", "c + c", "c - 1", "1 - c"], ["c - x", "x - c", "cos(1)"]),
+        (
+            "no-all-number",
+            ["log(1)", "cos(1)", "1 + 1", "x / (1 - 1)"],
+            ["sqrt(1)", "1 / 1", "1 * 1", "-1", "1 + c", "log(1 * x)", "x + 1"],
+        ),
         ("no-constant-left", ["c - x", "c * x", "c / x"], ["x - c", "x / c"]),
         ("constant-right", ["c * x", "c + x"], ["c / x", "c - x", "x * c"]),
     ],
@@ -66,10 +71,10 @@ def test_sets_are_what_they_promise() -> None:
         "no-nested-trig", "no-inverse", "no-all-constant", "no-constant-left",
     }  # fmt: skip
     assert set(SETS["default"]) == {
-        "no-nested-trig", "no-inverse", "no-all-constant", "constant-right",
+        "no-nested-trig", "no-inverse", "no-all-constant", "no-all-number", "constant-right",
     }  # fmt: skip
     assert SETS["none"] == ()
-    assert set(NAMED) == set(SETS["paper"]) | {"constant-right"}
+    assert set(NAMED) == set(SETS["paper"]) | {"constant-right", "no-all-number"}
 
 
 def test_lists_mix_names_limits_and_rules() -> None:

@@ -602,7 +602,7 @@ def test_samples_of_the_prior() -> None:
 # One grammar and one number of samples, so that all of them share what JAX compiles.
 
 LINE = np.linspace(-2.0, 3.0, 30)[:, None]
-ON_LINE = 1.5 * LINE[:, 0] + 0.7 + np.random.default_rng(0).normal(0.0, 0.1, 30)
+ON_LINE = 1.57 * LINE[:, 0] + 0.83 + np.random.default_rng(0).normal(0.0, 0.1, 30)
 
 
 def searching(**options: Any) -> DVISRRegressor:

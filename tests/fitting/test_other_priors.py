@@ -60,7 +60,7 @@ def test_the_prior_decides_where_no_other_prior_agrees(
     share = posterior.functions[0].probability
     rest = (0.0,) * (len(posterior.functions) - 1)
     others = [
-        OtherPrior(name, (share * factor, *rest), (("x * x", 0.9),))
+        OtherPrior(name, (0.1 * share * factor, *rest), (("x * x", 0.9),), share * factor)
         for name, factor in zip(("size-balanced", "uniform"), under, strict=True)
     ]
     limits = CheckSettings(prior_decides=4.0)
@@ -74,3 +74,31 @@ def test_the_prior_decides_where_no_other_prior_agrees(
 def test_without_another_prior_nothing_is_said_of_it() -> None:
     check = checks.prior_check(posterior_under("science"), [], CheckSettings())
     assert check.grade is Grade.OK
+
+
+def test_a_function_that_says_the_same_agrees() -> None:
+    """Half of a line is a number: x + x / 2 + c has no slope to pay for, and is the same line."""
+    x = np.linspace(-2.0, 3.0, 30)
+    y = 1.5 * x + 0.7 + np.random.default_rng(0).normal(0.0, 0.1, 30)
+    words = {"operators": ("+", "*", "/", "2"), "max_tokens": 7, "constant_prior": "decades"}
+    weigher = weigher_of(problem_of(y, x, tree_prior="science", **words))
+    own = make_posterior(weigher)
+    assert str(own.functions[0].expression) == "x0 * c + c"
+    for other in other_priors(weigher, own):
+        assert other.first[0][0] != "x0 * c + c"
+        assert other.probabilities[0] < 0.1
+        assert other.agreeing > 0.8
+
+
+def test_a_function_that_says_something_else_does_not_agree() -> None:
+    """A line and a parabola through few points: under another prior the parabola is first."""
+    x = np.linspace(-1.0, 1.0, 6)
+    y = 0.8 * x + 0.3 * x * x + np.random.default_rng(2).normal(0.0, 0.15, 6)
+    words = {"operators": ("+", "*"), "max_tokens": 7, "constant_prior": "decades"}
+    weigher = weigher_of(problem_of(y, x, tree_prior="science", **words))
+    own = make_posterior(weigher)
+    for other in other_priors(weigher, own):
+        named = dict(other.first)
+        said_otherwise = [text for text in named if "x0 * x0" in text]
+        assert said_otherwise
+        assert other.agreeing < 1.0 - max(named[text] for text in said_otherwise)

@@ -67,7 +67,9 @@ def test_the_likeliest_trees_are_all_weighed() -> None:
         search = Search(PROBLEM, searching(likeliest_trees=int(sizes[size])), num_samples=4, seed=0)
         search._start()
         assert search.num_listed == int(sizes[size])
-        listed = np.exp(PROBLEM.tree_prior.log_size[: size + 1]) * np.diff(sizes[: size + 1], prepend=0)
+        listed = np.exp(PROBLEM.tree_prior.log_size[: size + 1]) * np.diff(
+            sizes[: size + 1], prepend=0
+        )
         assert search.listed_share == pytest.approx(listed.sum())
     search = Search(PROBLEM, searching(likeliest_trees=0), num_samples=4, seed=0)
     search._start()
@@ -149,7 +151,8 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 BLIND = {
     "neighbours": 0, "swept": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
-    "matched_at_start": 0, "matched_trees": 0, "of_network": 0.0, "fresh_rounds": 0, "final_updates": 0,
+    "matched_at_start": 0, "matched_trees": 0, "of_network": 0.0, "fresh_rounds": 0,
+    "final_updates": 0,
 }  # fmt: skip
 
 

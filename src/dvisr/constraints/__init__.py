@@ -5,6 +5,7 @@ from dvisr.constraints.presets import NAMED, SETS, Constraints
 from dvisr.constraints.rules import (
     CountRule,
     ForbidAllConstantChildren,
+    ForbidAllNumberChildren,
     ForbidChild,
     ForbidDescendant,
     MaxDepth,
@@ -22,6 +23,7 @@ __all__ = [
     "Constraints",
     "CountRule",
     "ForbidAllConstantChildren",
+    "ForbidAllNumberChildren",
     "ForbidChild",
     "ForbidDescendant",
     "Grammar",

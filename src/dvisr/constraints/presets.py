@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dvisr.constraints.rules import (
     CountRule,
     ForbidAllConstantChildren,
+    ForbidAllNumberChildren,
     ForbidChild,
     ForbidDescendant,
     MaxDepth,
@@ -18,7 +19,7 @@ from dvisr.constraints.rules import (
     max_repeats,
     min_tokens,
 )
-from dvisr.library import CONSTANT, Library
+from dvisr.library import CONSTANT, Kind, Library, Role
 
 
 def no_nested_trig(library: Library) -> tuple[Rule, ...]:
@@ -45,6 +46,21 @@ def no_all_constant(library: Library) -> tuple[Rule, ...]:
     return (ForbidAllConstantChildren(),) if library.has_constants else ()
 
 
+def no_all_number(library: Library) -> tuple[Rule, ...]:
+    """No sum, difference or function of numbers alone, such as 1 + 1 or log(2), where there are
+    constants: it would be one of these. Products, quotients, powers and roots of numbers stay."""
+    has_numbers = any(token.kind is Kind.LITERAL for token in library)
+    parents = frozenset(
+        token.name
+        for token in library
+        if token.role in (Role.SUM, Role.DIFFERENCE)
+        or (token.arity == 1 and token.role is None and token.name != "sqrt")
+    )
+    if not (library.has_constants and has_numbers and parents):
+        return ()
+    return (ForbidAllNumberChildren(parents),)
+
+
 def no_constant_left(library: Library) -> tuple[Rule, ...]:
     """No constant as the left operand of any binary operator (the paper's rule)."""
     return _constant_not_left(library, lambda token: True)
@@ -66,13 +82,20 @@ NAMED: dict[str, Callable[[Library], tuple[Rule, ...]]] = {
     "no-nested-trig": no_nested_trig,
     "no-inverse": no_inverse,
     "no-all-constant": no_all_constant,
+    "no-all-number": no_all_number,
     "no-constant-left": no_constant_left,
     "constant-right": constant_right,
 }
 SETS: dict[str, tuple[str, ...]] = {
     "none": (),
     "paper": ("no-nested-trig", "no-inverse", "no-constant-left", "no-all-constant"),
-    "default": ("no-nested-trig", "no-inverse", "no-all-constant", "constant-right"),
+    "default": (
+        "no-nested-trig",
+        "no-inverse",
+        "no-all-constant",
+        "no-all-number",
+        "constant-right",
+    ),
 }
 _LIMIT = re.compile(r"(min-tokens|max-depth|max-constants|max-repeats:(?P<token>.+))=(?P<n>\d+)\Z")
 

@@ -159,6 +159,32 @@ class ForbidAllConstantChildren(ScopeRule):
 
 
 @dataclasses.dataclass(frozen=True)
+class ForbidAllNumberChildren(ScopeRule):
+    """None of these operators with nothing but numbers as operands, such as 1 + 1 or log(2)."""
+
+    parents: frozenset[str]
+
+    def describe(self) -> str:
+        return f"no {' or '.join(sorted(self.parents))} of numbers alone"
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.parents))
+
+    def root(self) -> Hashable:
+        return False
+
+    def allows(self, state: Hashable, token: Token) -> bool:
+        return not (state and token.kind is Kind.LITERAL)
+
+    def operand(self, state: Hashable, parent: Token, side: int, left: Token | None) -> Hashable:
+        """The state is whether the slot may not take a number."""
+        is_last = parent.arity == 1 or (
+            side == RIGHT and left is not None and left.kind is Kind.LITERAL
+        )
+        return is_last and parent.name in self.parents
+
+
+@dataclasses.dataclass(frozen=True)
 class MaxDepth(ScopeRule):
     """At most `depth` edges from the root to any leaf; a lone leaf has depth 0."""
 

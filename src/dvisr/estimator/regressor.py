@@ -49,9 +49,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    operators : sequence of str or Token
-        Names of operators and numbers, or operators made by `new_operator`. By default + - * / ^,
-        square, sqrt, exp, log, sin, cos, neg, and the numbers 1, 2, 3, 4 and pi.
+    operators : sequence of str or Token, default=("+", "-", "*", "/", "^", "square", "sqrt", \
+            "exp", "log", "sin", "cos", "neg", "1", "2", "3", "4", "pi")
+        Names of operators and numbers, or operators made by `new_operator`.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
     max_tokens : int, default=15

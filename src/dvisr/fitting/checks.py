@@ -153,20 +153,23 @@ def explained_check(r2: float, limits: CheckSettings) -> Check:
 
 
 def prior_check(posterior: Posterior, others: Sequence[OtherPrior], limits: CheckSettings) -> Check:
-    """Whether the prior over trees alone decides what is first: how much less probable the first
-    function is under the most favourable other prior, as a logarithm."""
+    """Whether the prior over trees alone decides what is first: how much less probable than the
+    first function is all that says the same of the rows, under the most favourable other prior, as
+    a logarithm."""
     own = posterior.functions[0].probability
-    under = max((other.probabilities[0] for other in others), default=own)
+    under = max((other.agreeing for other in others), default=own)
     measured = math.log(max(own, 1e-300) / max(under, 1e-300))
     grade = graded(measured, limits.prior_decides)
     told = " and ".join(f"{other.probabilities[0]:.2g} under {other.name}" for other in others)
     sentence = f"the first function has probability {own:.2g}" + (f", {told}" if told else "")
     if grade:
-        best = max(others, key=lambda other: other.probabilities[0]).first[0][0]
+        best = max(others, key=lambda other: other.agreeing).first[0][0]
         sentence += (
             f": the prior over formulas decides between it and others such as {best}, not the "
             f"data; measure more rows, or judge by what is known of the field"
         )
+    elif others and under > 2.0 * max(other.probabilities[0] for other in others):
+        sentence += f", where functions that say the same of the rows have {under:.2g}"
     return Check("prior", DATA, measured, limits.prior_decides, grade, sentence)
 
 

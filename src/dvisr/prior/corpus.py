@@ -211,6 +211,8 @@ class Translator:
         kinds = {operand[0] for operand in operands}
         if CONSTANT in kinds and kinds <= {CONSTANT, NUMBER}:
             return (CONSTANT,)
+        if self._has_constants and kinds == {NUMBER} and name in _OF_NUMBERS:
+            return (CONSTANT,)
         role = OPERATORS[name].role if name in OPERATORS else None
         if not self._has_constants or role not in _FOLDED:
             return (name, *operands)
@@ -263,6 +265,7 @@ class Translator:
 
 
 _POWERS_BY_NAME = {(NUMBER, 0.5): "sqrt", (NUMBER, 2.0): "square", (NUMBER, 3.0): "cube"}
+_OF_NUMBERS = ("exp", "log", "sin", "cos", "tan", "tanh")  # what they make of a number has no name
 _FOLDED = (Role.PRODUCT, Role.QUOTIENT, Role.SUM, Role.DIFFERENCE, Role.NEGATIVE)
 
 
