@@ -40,6 +40,9 @@ class SearchSettings:
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
+    most_matched_values : int
+        Contexts times functions times rows that are compared at the start: the likeliest contexts,
+        as many as this allows.
     matched_at_start, matched_trees, matched_a_step, matches_a_context : int
         Trees that come of the first contexts; trees a step that contexts are made of, and that come
         of those; functions that a context is filled with at most.
@@ -68,8 +71,8 @@ class SearchSettings:
         Draws of the trained network to check the search by, and how often.
     """
 
-    num_steps: int = 20
-    extra_steps: int = 20
+    num_steps: int = 10
+    extra_steps: int = 30
     steps_at_once: int = 5
     num_samples: int = 256
     max_enumerated: int = 20_000
@@ -89,6 +92,7 @@ class SearchSettings:
     table_functions: int = 100_000
     step_functions: int = 30_000
     table_contexts: int = 4_000
+    most_matched_values: int = 4_000_000_000
     matched_at_start: int = 2_000
     matched_trees: int = 24
     matched_a_step: int = 300

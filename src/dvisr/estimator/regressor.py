@@ -75,7 +75,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         "default" for the search; "paper", "network" and others train a network that samples
         constants.
     num_steps : int or None, default=None
-        Steps of the search, or of the training; None for the recipe's own, here 20 and up to 20
+        Steps of the search, or of the training; None for the recipe's own, here 10 and up to 30
         more while two independent searches disagree or the evidence still grows.
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.

@@ -23,7 +23,7 @@ from dvisr.search.legality import Legality
 from dvisr.search.likeliest import likeliest_trees, of_subtrees
 from dvisr.settings import SearchSettings
 
-_MOST_ROWS = 48  # that functions are compared at
+_MOST_ROWS = 20  # that functions are compared at
 _TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
 _LARGEST = 1e100  # of a value
 _WEIGHTS_APART = 1e3  # the largest weight of a row is so many times the median at most
@@ -50,6 +50,12 @@ class Contexts:
     log_prior: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+
+    def chosen(self, numbers: np.ndarray) -> Contexts:
+        tokens = [self.tokens[number] for number in numbers]
+        return Contexts(
+            tokens, self.log_prior[numbers], self.targets[numbers], self.weights[numbers]
+        )
 
 
 class Matching:
@@ -107,7 +113,11 @@ class Matching:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
         them, at most so many."""
         trees = self.trees[: self._settings.table_contexts]
-        return self._filled(self._contexts(trees, np.zeros((len(trees), 0)), 0), most, None)
+        values = max(1, self._values.size)
+        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0)
+        likeliest = np.argsort(-contexts.log_prior, kind="stable")
+        chosen = likeliest[: max(1, self._settings.most_matched_values // values)]
+        return self._filled(contexts.chosen(chosen), most, None)
 
     def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
         """Trees that have a subtree of one of these replaced; the best, at most so many."""
