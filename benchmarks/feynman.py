@@ -7,7 +7,7 @@ import ast
 import csv
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,13 +162,15 @@ def law_values(formula: str, names: Sequence[str], X: np.ndarray) -> np.ndarray:
     return found
 
 
-def _numbers(formula: str) -> Iterator[ast.expr]:
-    for node in ast.walk(ast.parse(formula, mode="eval")):
-        if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id == "pi"):
-            yield node
+def _num_numbers(formula: str) -> int:
+    """How many numbers a law has, exponents aside."""
+    nodes = list(ast.walk(ast.parse(formula, mode="eval")))
+    exponents = [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)]
+    named = [n for n in nodes if isinstance(n, ast.Name) and n.id == "pi"]
+    return len(named) + sum(isinstance(n, ast.Constant) and n not in exponents for n in nodes)
 
 
-def first_is_law(problem: Any, tokens: Sequence[int], formula: str) -> bool:
+def is_law(problem: Any, tokens: Sequence[int], formula: str) -> bool:
     """Whether a function is the law: with constants of the right values, no more of them than the
     law has numbers and none of them zero, its values are the law's, at the rows and beside them."""
     from dvisr.constants import Normal
@@ -180,7 +182,7 @@ def first_is_law(problem: Any, tokens: Sequence[int], formula: str) -> bool:
 
     library = problem.grammar.library
     expression = Expression(library, tuple(tokens))
-    if expression.num_constants > len(list(_numbers(formula))):
+    if expression.num_constants > _num_numbers(formula):
         return False
     names = problem.data.feature_names
     X = np.concatenate([problem.X, probe_rows(problem.X)])

@@ -1,4 +1,4 @@
-"""The tables of docs/fits.json in docs/fits.md and in the README, for `fits.py`."""
+"""The tables of docs/fits.json in docs/fits.md, docs/prior.md and the README, for `fits.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def show(held: dict[str, Any]) -> None:
-    for path in (Path("docs/fits.md"), Path("README.md")):
+    for path in (Path("docs/fits.md"), Path("docs/prior.md"), Path("README.md")):
         path.write_text(with_fits(path.read_text(), held))
 
 
@@ -16,7 +16,8 @@ def with_fits(text: str, held: dict[str, Any]) -> str:
     tables = {
         "laws": laws(held.get("laws", [])),
         "coverage": coverage(held.get("coverage")),
-        "data": data(held.get("data", [])),
+        "data": data([row for row in held.get("data", []) if row["prior"] == "science"]),
+        "before": side_by_side(held.get("data", [])),
         "kernel": kernel(held.get("kernel", [])),
         "nist": nist(held.get("nist", [])),
     }
@@ -69,6 +70,25 @@ def data(rows: list[dict[str, Any]]) -> str:
             f"| {row['data']} | {row['rank']} | `{row['expression']}` | {row['probability']:.3f} | "
             f"{constants} | {row['verdict']} |\n"
         )
+    return head + "".join(lines)
+
+
+def side_by_side(rows: list[dict[str, Any]]) -> str:
+    """First rows under both priors, side by side."""
+    head = (
+        "| data | # | now | probability | before | probability |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+    )
+    lines = []
+    for name in dict.fromkeys(row["data"] for row in rows):
+        own = [row for row in rows if row["data"] == name]
+        for rank in range(1, 1 + max(row["rank"] for row in own)):
+            line = f"| {name} | {rank} "
+            for prior in ("science", "size-balanced"):
+                found = [row for row in own if (row["prior"], row["rank"]) == (prior, rank)]
+                line += "".join(f"| `{r['expression']}` | {r['probability']:.3f} " for r in found)
+                line += "" if found else "| | "
+            lines.append(line + "|\n")
     return head + "".join(lines)
 
 

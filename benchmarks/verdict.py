@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -28,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.feynman import feynman_cases, first_is_law, law_log_joint, law_values
+from benchmarks.feynman import feynman_cases, is_law, law_log_joint, law_values
 
 RESULTS = Path("docs/verdicts.json")
 PAGE = Path("docs/verdicts.md")
@@ -285,7 +286,7 @@ def measure_feynman(case: tuple[Path, str]) -> dict[str, Any]:
     first = model._posterior.functions[0].expression
     best = float(model.functions_["log_joint"].iloc[0])
     law = law_log_joint(model._problem, formula)
-    is_first = first_is_law(model._problem, first.tokens, formula)
+    is_first = is_law(model._problem, first.tokens, formula)
     return {
         "kind": "feynman",
         "law": path.stem,

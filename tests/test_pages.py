@@ -33,7 +33,11 @@ def test_the_tables_of_beyond_are_the_measurements() -> None:
 def test_the_tables_of_fits_are_the_measurements() -> None:
     held = json.loads((DOCS / "fits.json").read_text())
     assert {"laws", "coverage", "data", "kernel", "nist"} <= set(held)
-    for path, count in ((DOCS / "fits.md", 5), (DOCS.parent / "README.md", 2)):
+    for path, count in (
+        (DOCS / "fits.md", 5),
+        (DOCS / "prior.md", 1),
+        (DOCS.parent / "README.md", 2),
+    ):
         page = path.read_text()
         assert page.count("<!-- end of fits -->") == count
         assert fits_shown.with_fits(page, held) == page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ X = np.random.default_rng(0).uniform(0.3, 1.4, (12, 2))
 
 
 def with_hole_held(
-    tree: Tree, hole: int, held: np.ndarray, tokens: Sequence[int], constants: Sequence[float]
+    tree: Tree, hole: int, held: np.ndarray, tokens: np.ndarray, constants: Sequence[float]
 ) -> np.ndarray:
     """The tree's values with those of the subtree at a position replaced, from the leaves up."""
-    values: list[object] = list(tree.values)
+    values: list[Any] = list(tree.values)
     values[hole] = held
     for position in range(len(tokens) - 1, -1, -1):
         token = LIBRARY[int(tokens[position])]
@@ -35,7 +36,8 @@ def with_hole_held(
         assert token.function is not None
         with np.errstate(all="ignore"):
             values[position] = token.function(np, *operands)
-    return np.broadcast_to(values[0], len(X))
+    found: np.ndarray = np.broadcast_to(values[0], len(X))
+    return found
 
 
 def trees() -> list[tuple[np.ndarray, list[float]]]:

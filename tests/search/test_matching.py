@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dvisr.data import Dataset
 from dvisr.evaluation import evaluate_batch
 from dvisr.expression import parse
 from dvisr.marginal import Engine
@@ -16,6 +15,7 @@ from dvisr.search.forms import make_algebra
 from dvisr.search.legality import Legality
 from dvisr.search.matching import Contexts, Matching
 from dvisr.settings import SearchSettings
+from dvisr.types import Dataset
 
 OPERATORS = [*"+-*/", "square", "sqrt", "exp", "log", "1", "2"]
 RNG = np.random.default_rng(5)
@@ -79,7 +79,7 @@ def test_scores_are_those_of_least_squares() -> None:
         root, one = np.sqrt(weight), np.ones(len(target))
         expected = []
         for place, g in enumerate(table):
-            free = ([], [g], [one], [g, one])
+            free: tuple[list[np.ndarray], ...] = ([], [g], [one], [g, one])
             for kind in range(4):
                 if (matching.trees[place] >= 0).sum() + 2 * (kind > 0) + 2 * (kind > 2) > 15:
                     continue

@@ -158,7 +158,7 @@ class TreePrior:
                 np.ascontiguousarray(tokens, dtype=np.int8),
                 np.asarray(self.log_size, dtype=np.float64),
                 np.asarray(self.log_token, dtype=np.float64),
-                *(np.require(getattr(places, name), np.int32, "CW") for name in _PLACES),
+                *(np.require(getattr(places, name), np.int32, ["C", "W"]) for name in _PLACES),
             )
         is_token = tokens >= 0
         log_size, log_token = np.asarray(self.log_size), np.asarray(self.log_token)

@@ -45,7 +45,11 @@ class Tree:
     """A tree with the values of all its nodes."""
 
     def __init__(
-        self, library: Library, tokens: Sequence[int], X: np.ndarray, constants: Sequence[float]
+        self,
+        library: Library,
+        tokens: Sequence[int] | np.ndarray,
+        X: np.ndarray,
+        constants: Sequence[float],
     ) -> None:
         self.tokens = [library[int(token)] for token in tokens]
         self.ends = [0] * len(self.tokens)

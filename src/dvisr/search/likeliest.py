@@ -96,14 +96,14 @@ def _lowest(grammar: Grammar, tables: _Tables) -> float:
 
 def _tables(grammar: Grammar, prior: TreePrior) -> _Tables:
     told, rows = prior.slots(grammar)
-    scopes, arities = told.scopes, np.require(grammar.library.arities, np.int32, "CW")
+    scopes, arities = told.scopes, np.require(grammar.library.arities, np.int32, ["C", "W"])
     log_token = np.asarray(prior.log_token, dtype=np.float64)[rows]
     largest = max(0.0, float(log_token.max()))
     sizes = np.arange(grammar.max_tokens + 1)
     log_size = np.asarray(prior.log_size, dtype=np.float64) + largest * sizes
     log_weight = np.where(scopes.allowed, log_token - largest, -np.inf)
-    operand = np.require(scopes.operand, np.int32, "CW")
-    right = np.require(scopes.right, np.int32, "CW")
+    operand = np.require(scopes.operand, np.int32, ["C", "W"])
+    right = np.require(scopes.right, np.int32, ["C", "W"])
     best, operands = _viterbi(log_weight, operand, right, arities, grammar.max_tokens)
     most_from = np.maximum.accumulate(log_size[::-1])[::-1].copy()
     return _Tables(arities, operand, right, log_weight, best, operands, log_size, most_from)

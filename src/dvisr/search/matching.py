@@ -182,10 +182,11 @@ class Matching:
         rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
         for row, place in zip(rows, order, strict=True):
             before, after = contexts.tokens[place // scores.shape[1]]
-            kind = int(kinds.ravel()[place])
+            wrapped = self._wrapped[int(kinds.ravel()[place])]
+            assert wrapped is not None  # those that can't be said cost too much to be found
             function = self.trees[functions.ravel()[place]]
-            made = [*before, *self._wrapped[kind][0], *function[function >= 0]]
-            made += [*self._wrapped[kind][1], *after]
+            made = [*before, *wrapped[0], *function[function >= 0]]
+            made += [*wrapped[1], *after]
             row[: len(made)] = made
         return rows[self._legality(rows)]
 

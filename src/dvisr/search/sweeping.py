@@ -32,7 +32,7 @@ class Sweep:
         self._prior = prior
         self._legality = Legality(grammar)
         library = grammar.library
-        self._arities = np.require(library.arities, np.int32, "CW")
+        self._arities = np.require(library.arities, np.int32, ["C", "W"])
         ids = np.arange(len(library), dtype=np.int8)
         self._leaves, self._unary, self._binary = (ids[self._arities == n] for n in range(3))
         self._small = _small_trees(grammar, prior, own, self._leaves)
@@ -40,7 +40,7 @@ class Sweep:
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(changes, length), legal ones only, the tree itself left out."""
-        tree = np.require(tree, np.int8, "CW")
+        tree = np.require(tree, np.int8, ["C", "W"])
         length = int((tree >= 0).sum())
         grown = len(self._unary) + 2 * len(self._binary) * len(self._leaves)
         rows = np.full((length * (len(self._small) + grown), len(tree)), -1, dtype=np.int8)
@@ -52,7 +52,7 @@ class Sweep:
     def refinements(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Each constant in turn replaced by every small tree: where a constant does well, it may
         stand for something that is not one."""
-        tree = np.require(tree, np.int8, "CW")
+        tree = np.require(tree, np.int8, ["C", "W"])
         if self._constant < 0:
             return tree[None][:0]
         places = int((tree == self._constant).sum())

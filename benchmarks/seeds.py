@@ -1,0 +1,123 @@
+"""Whether seeds agree: five fits of one table, and how far their posteriors are apart.
+
+    python -m benchmarks.seeds
+
+Laws that are met often, 25 points, noise of a tenth of the spread, default settings. The distance
+of two fits is the total variation between their functions, those with the same values taken as one.
+The table goes to docs/prior.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PAGE = Path(__file__).parent.parent / "docs" / "prior.md"
+POINTS, SEEDS = 25, 5
+
+Law = tuple[str, tuple[float, float], Callable[[np.ndarray], np.ndarray]]
+LAWS: dict[str, Law] = {
+    "Michaelis-Menten": ("S", (0.2, 8.0), lambda s: 2.1 * s / (1.3 + s)),
+    "damped oscillation": ("t", (0.0, 8.0), lambda t: 1.6 * np.exp(-0.35 * t) * np.cos(2.4 * t)),
+    "logistic growth": ("t", (0.0, 10.0), lambda t: 4.2 / (1.0 + np.exp(-1.1 * (t - 4.5)))),
+    "Arrhenius": ("T", (1.0, 4.0), lambda t: 9.0 * np.exp(-3.2 / t)),
+    "power law with offset": ("x", (0.5, 6.0), lambda x: 0.8 * x**1.7 + 2.5),
+}
+
+
+def table_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    _, (low, high), law = LAWS[name]
+    rng = np.random.default_rng(list(LAWS).index(name))
+    x = np.sort(rng.uniform(low, high, POINTS))
+    clean = law(x)
+    return x, clean + 0.1 * clean.std() * rng.standard_normal(POINTS)
+
+
+def fit(case: tuple[str, int]) -> dict[str, Any]:
+    import pandas as pd
+
+    from dvisr import DVISRRegressor
+
+    name, seed = case
+    x, y = table_of(name)
+    model = DVISRRegressor(random_state=seed, n_jobs=1)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(pd.DataFrame({LAWS[name][0]: x}), y)
+        seconds = time.perf_counter() - began
+        probes = np.linspace(x[0], x[-1], 7)[:, None]
+        shares: dict[str, float] = {}
+        for place, share in enumerate(model.functions_["probability"]):
+            values = model.numpy(place)(probes)
+            key = " ".join(f"{value:.4g}" for value in values)
+            shares[key] = shares.get(key, 0.0) + float(share)
+    return {
+        "law": name,
+        "seed": seed,
+        "seconds": seconds,
+        "shares": shares,
+        "verdict": model.verdict_.word,
+        "first": str(model.functions_["equation"].iloc[0]),
+        "probability": float(model.functions_["probability"].iloc[0]),
+    }
+
+
+def distance(one: dict[str, float], two: dict[str, float]) -> float:
+    """The total variation; what neither lists is taken as shared as far as it can be."""
+    apart = sum(abs(one.get(key, 0.0) - two.get(key, 0.0)) for key in {*one, *two})
+    rest = abs((1.0 - sum(one.values())) - (1.0 - sum(two.values())))
+    return 0.5 * (apart + rest)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| law | first, of seed 0 | probability | total variation, median (largest) | verdicts | "
+        "seconds |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    every: list[float] = []
+    for name in LAWS:
+        own = [row for row in rows if row["law"] == name]
+        apart = [distance(a["shares"], b["shares"]) for a, b in itertools.combinations(own, 2)]
+        every += apart
+        words = ", ".join(sorted(row["verdict"] for row in own))
+        seconds = statistics.median(row["seconds"] for row in own)
+        lines.append(
+            f"| {name} | `{own[0]['first']}` | {own[0]['probability']:.2f} | "
+            f"{statistics.median(apart):.3f} ({max(apart):.3f}) | {words} | {seconds:.0f} |"
+        )
+    lines += ["", f"Median of all pairs: {statistics.median(every):.3f}."]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="a file for what was found, as JSON")
+    asked = parser.parse_args()
+    cases = [(name, seed) for name in LAWS for seed in range(SEEDS)]
+    rows = []
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for row in pool.map(fit, cases):
+            rows.append(row)
+            print({k: v for k, v in row.items() if k != "shares"}, flush=True)
+    if asked.out:
+        asked.out.write_text(json.dumps(rows, indent=1) + "\n")
+    text, start, end = PAGE.read_text(), "<!-- seeds -->\n", "<!-- end of seeds -->"
+    before, rest = text.split(start)
+    PAGE.write_text(f"{before}{start}{table(rows)}\n{end}{rest.split(end)[1]}")
+
+
+if __name__ == "__main__":
+    main()
