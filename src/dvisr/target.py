@@ -76,8 +76,12 @@ def undefined_log_likelihood(likelihood: Likelihood) -> float:
 def make_target(problem: Problem, dtype: Any = np.float64) -> Target:
     """In the precision that training is to have; float64 needs JAX's x64 mode."""
 
+    def one(array: Any) -> Any:
+        is_whole = np.issubdtype(np.asarray(array).dtype, np.integer)
+        return jnp.asarray(array) if is_whole else jnp.asarray(array, dtype=dtype)
+
     def cast(tree: Any) -> Any:
-        return jax.tree.map(lambda a: jnp.asarray(a, dtype=dtype), tree)
+        return jax.tree.map(one, tree)
 
     return Target(
         evaluator=Evaluator(problem.grammar.library),
