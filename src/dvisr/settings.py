@@ -92,7 +92,7 @@ class SearchSettings:
     table_functions: int = 100_000
     step_functions: int = 30_000
     table_contexts: int = 4_000
-    most_matched_values: int = 4_000_000_000
+    most_matched_values: int = 3_000_000_000
     matched_at_start: int = 2_000
     matched_trees: int = 24
     matched_a_step: int = 300
@@ -109,7 +109,7 @@ class SearchSettings:
     last_rate: float = 1e-4
     most_advantage: float = 5.0
     replay_spread: float = 200.0
-    final_updates: int = 250
+    final_updates: int = 150
     num_fresh: int = 1_500
     fresh_rounds: int = 2
 
