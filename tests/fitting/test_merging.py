@@ -42,6 +42,12 @@ def test_a_line_in_any_form_is_one_function(y: np.ndarray) -> None:
     assert groups("x * c + c", "(x + c) * c", "x / c + c", "c - x * c", y=y) == [[0, 1, 2, 3]]
 
 
+def test_more_constants_than_a_line_has_change_nothing() -> None:
+    """Constants that do the same work may be of any size, millions too."""
+    y = 470.0 * X[:, 0] + 3.0 + CURVED
+    assert groups("x * c + c", "(x * c + c) * c", "x * c * c + c", y=y) == [[0, 1, 2]]
+
+
 def test_what_can_do_more_or_less_is_another_function() -> None:
     assert groups("sin(x * c)", "x * c") == [[0], [1]]
     assert groups("x * c + c", "x * c") == [[0], [1]]

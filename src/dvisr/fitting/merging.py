@@ -54,7 +54,7 @@ def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[i
         engine.library,
         engine.X,
         engine.likelihood,
-        Normal(0.0, 1e9),
+        Normal(0.0, 1e13),
         num_threads=engine.num_threads,
     )
     X = np.concatenate([engine.X, probes])
