@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,8 @@ CASES: dict[str, Case] = {
     "tiny": (["+"], ["x"], True, 2, "none"),
 }
 
+QUICK = SearchSettings(small_tokens=3)
+
 
 def made(name: str) -> Grammar:
     operators, variables, constants, size, constraints = CASES[name]
@@ -33,7 +37,7 @@ def made(name: str) -> Grammar:
 
 
 def sweep_of(grammar: Grammar) -> Sweep:
-    return Sweep(grammar, tree_prior("science", grammar))
+    return Sweep(grammar, tree_prior("science", grammar), QUICK)
 
 
 def places(tree: reference.Tree) -> list[tuple[int, ...]]:
@@ -60,7 +64,7 @@ def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
     """Rows of all trees that one replacement by a small tree, or one operator put above a subtree
     with a leaf beside it, makes of a tree; legal or not."""
     library, length = grammar.library, grammar.max_tokens
-    size = min(SearchSettings().small_tokens, length)
+    size = min(QUICK.small_tokens, length)
     small = [
         reference.nested(library, tuple(int(token) for token in row if token >= 0))
         for row in enumerate_trees(of_subtrees(grammar, tree_prior("science", grammar), size)[0])
@@ -91,7 +95,7 @@ def test_changes_are_all_that_are_legal(name: str) -> None:
     grammar = made(name)
     trees = enumerate_trees(grammar)
     legal = {tree.tobytes() for tree in trees}
-    every = SearchSettings(most_small=100_000, most_changes=100_000)
+    every = dataclasses.replace(QUICK, most_small=100_000, most_changes=100_000)
     sweep = Sweep(grammar, tree_prior("science", grammar), every)
     rng = np.random.default_rng(0)
     for row in trees[:: max(1, len(trees) // 60)]:
