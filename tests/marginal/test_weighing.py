@@ -408,6 +408,12 @@ def two_dimensional(prior: AbstractConstantPrior) -> Mixture:
     return Mixture.at_modes(prior, modes, precisions, np.array([0.0, -0.3]))
 
 
+def with_a_phase(prior: AbstractConstantPrior) -> Mixture:
+    modes = np.array([[1.2, -0.5], [0.4, 2.5]])
+    precisions = np.array([[[9.0, 4.0], [4.0, 5.0]], [[16.0, 0.0], [0.0, 25.0]]])
+    return Mixture.at_modes(prior, modes, precisions, np.array([0.0, -0.3]), 1)
+
+
 def density(mixture: Mixture, constants: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.exp(scipy.special.logsumexp(mixture.log_parts(constants)[0], axis=0))
     return found
@@ -456,6 +462,72 @@ def test_a_known_integral_by_a_mixtures_draws(
     known = scipy.stats.multivariate_normal(at, [[0.2, 0.1], [0.1, 0.3]])
     ratios = known.pdf(draws) / density(mixture, draws)
     assert abs(ratios.mean() - 1.0) < 4.0 * ratios.std() / math.sqrt(40_000)
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize(
+    "prior", [Normal(0.5, 20.0), Decades(1e-2, 1e3)], ids=["normal", "decades"]
+)
+def test_peaks_whole_turns_apart(prior: AbstractConstantPrior, steps: int) -> None:
+    """The integral of a peak that repeats itself every turn, each time with the prior there: drawn,
+    within four standard errors, and as a sum over the turns. Its draws are worth many."""
+    mixture = with_a_phase(prior)
+    peak = scipy.stats.multivariate_normal([1.2, -0.5], [[0.05, 0.0], [0.0, 0.1]])
+    turns = 2.0 * math.pi * np.arange(-4000, 4001)
+    # The prior over the peaks; it is steep at zero, and flat far out.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    far = np.exp(prior.log_prob(np, -0.5 + math.sqrt(0.1) * nodes[:, None] + turns[turns != 0.0]))
+    of_phase = scipy.stats.norm(-0.5, math.sqrt(0.1))
+    known = float(weights @ far.sum(axis=1) / weights.sum()) + sum(
+        scipy.integrate.quad(
+            lambda c: of_phase.pdf(c) * math.exp(prior.log_prob(np, np.array(c))),
+            low, high, epsabs=1e-10, limit=500,
+        )[0]
+        for low, high in ((-4.0, -0.02), (-0.02, 0.0), (0.0, 0.02), (0.02, 4.0))
+    )  # fmt: skip
+
+    def ratios(mixture: Mixture, draws: np.ndarray) -> np.ndarray:
+        folded = draws.copy()
+        folded[:, 1] -= 2.0 * math.pi * np.rint((draws[:, 1] + 0.5) / (2.0 * math.pi))
+        prior_there = np.exp(np.asarray(prior.log_prob(np, draws[:, 1])))
+        found: np.ndarray = peak.pdf(folded) * prior_there / density(mixture, draws)
+        return found
+
+    for step in range(steps):
+        draws = mixture.sample(4000, np.random.default_rng(step))
+        parts, distances = mixture.log_parts(draws)
+        weights = ratios(mixture, draws)
+        mixture = mixture.adapted(draws, weights / weights.sum(), parts, distances)
+    draws = mixture.sample(40_000, np.random.default_rng(6))
+    found = ratios(mixture, draws)
+    assert abs(found.mean() - known) < 4.0 * found.std() / math.sqrt(40_000)
+    assert found.sum() ** 2 / (found**2).sum() > 4000
+
+
+def test_a_sine_with_a_phase_under_decades() -> None:
+    """Against a grid over one turn of the phase, with the prior of all turns summed."""
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-3.0, 3.0, (20, 2))
+    y = np.sin(2.5 * X[:, 0] + 0.8) + rng.normal(0.0, 0.1, 20)
+    prior, noise = Decades(), 0.1
+    turns = 2.0 * math.pi * np.arange(-40_000, 40_001)
+    phases = np.linspace(-math.pi, math.pi, 1000, endpoint=False)
+    of_phase = np.array([np.exp(prior.log_prob(np, p + turns)).sum() for p in phases])
+    log_terms = []
+    near = np.linspace(2.2, 2.8, 1201)
+    for rate in np.concatenate([near, -near]):  # sin(-a x + pi - p) = sin(a x + p)
+        off = y - np.sin(rate * X[:, 0] + phases[:, None])
+        log_likelihood = -0.5 * (off**2).sum(axis=1) / noise**2
+        with np.errstate(divide="ignore"):
+            log_terms.append(
+                scipy.special.logsumexp(log_likelihood, b=of_phase * 2.0 * math.pi / len(phases))
+                + float(prior.log_prob(np, np.array(rate)))
+            )
+    log_integral = scipy.special.logsumexp(log_terms) + math.log(near[1] - near[0])
+    known = log_integral - len(y) * math.log(noise * math.sqrt(2.0 * math.pi))
+    found = weighed("sin(x * c + c)", X, make_likelihood(y, noise), prior)
+    assert found.error < 0.02
+    assert abs(found.log_marginal - known) < 5.0 * found.error
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=["normal", "decades"])

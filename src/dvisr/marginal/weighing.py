@@ -11,12 +11,13 @@ from scipy.special import logsumexp
 from dvisr.evaluation.tree import make_work
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import METHODS, Engine
-from dvisr.marginal.law import MAX_MODES, make_fit
-from dvisr.marginal.mixtures import Mixture, inverse
+from dvisr.marginal.law import make_fit
+from dvisr.marginal.mixtures import TURN, Mixture, inverse, log_prior_of_turns
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12
-_MOST_TURNED = 300  # modes, with those that are turns further
+_TRIED_TURNS = (1, -1, 7)
+_SAME_PHASE = 0.1  # of a turn: modes closer than this are one
 _LEFT_OUT = 14.0  # nats below the largest: modes that the proposal leaves to the prior
 _ALIKE = 0.5  # nats between Laplace's approximation and draws that bear each other out
 _EASY = 0.05  # an error from which on one round may do
@@ -106,9 +107,11 @@ def weigh(
     count = int(fit.num_modes[0])
     precision, modes = fit.widths[:count].copy(), fit.modes[:count, :k]
     masses = np.where(np.isfinite(fit.masses[:count]), fit.masses[:count], -np.inf)
-    if count == MAX_MODES:
-        modes, precision, masses = _more_turns(engine, tokens, modes, precision, masses)
     largest = int(np.argmax(masses)) if np.isfinite(masses).any() else 0
+    phase = _phase(engine, tokens, modes[largest]) if count > 1 else -1
+    if phase >= 0:
+        modes, precision, masses = _without_turns(engine, phase, modes, precision, masses)
+        largest = 0
     masses[largest] = max(masses[largest], -1e300)
     usable = np.flatnonzero(masses > masses[largest] - _LEFT_OUT)
     places = [*map(int, usable), *[largest] * len(_WIDER)]
@@ -118,11 +121,15 @@ def weigh(
         modes[places],
         precision[places] / variances[:, None, None],
         masses[places] - masses[largest] - np.log(variances),
+        phase,
     )
     wanted = own.error if error is None else error
     weighed = _rounds(engine, tokens, mixture, rng, own, wanted, float(values[0]))
     exact = method == "exact"
-    shown = int(np.argmin(np.abs(modes - best[0, :k]).sum(axis=1)))
+    off = np.abs(modes - best[0, :k])
+    if phase >= 0:
+        off[:, phase] = np.abs(off[:, phase] - TURN * np.rint(off[:, phase] / TURN))
+    shown = int(np.argmin(off.sum(axis=1)))
     return dataclasses.replace(
         weighed,
         log_marginal=float(values[0]) if exact else weighed.log_marginal,
@@ -133,30 +140,39 @@ def weigh(
     )
 
 
-def _more_turns(
-    engine: Engine, tokens: np.ndarray, modes: np.ndarray, precision: np.ndarray, masses: np.ndarray
+def _phase(engine: Engine, tokens: np.ndarray, mode: np.ndarray) -> int:
+    """The place of a constant that may be moved by whole turns and nothing changes, or -1."""
+    for place in range(len(mode)):
+        moved = np.tile(mode, (len(_TRIED_TURNS), 1))
+        moved[:, place] += TURN * np.array(_TRIED_TURNS)
+        if all(_is_same_peak(engine, tokens, mode, other) for other in moved):
+            return place
+    return -1
+
+
+def _without_turns(
+    engine: Engine, phase: int, modes: np.ndarray, precision: np.ndarray, masses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the compiled search kept as many modes as it can: modes with a phase turns further,
-    until the prior makes them negligible. The same peak with another prior."""
-    turn, prior = 2.0 * math.pi, engine.prior
-    found, kept, heights = list(modes), list(precision), list(masses)
-    for number, mode in enumerate(modes):
-        own = float(prior.log_prob(np, mode).sum())
-        for place in range(len(mode)):
-            for way in (turn, -turn):
-                moved = mode.copy()
-                while len(found) < _MOST_TURNED:
-                    moved[place] += way
-                    log_prior = float(prior.log_prob(np, moved).sum())
-                    if log_prior < own - _LEFT_OUT:
-                        break
-                    if not _is_same_peak(engine, tokens, mode, moved):
-                        break
-                    if np.abs(np.array(found) - moved).max(axis=1).min() > 0.1 * turn:
-                        found.append(moved.copy())
-                        kept.append(precision[number])
-                        heights.append(masses[number] + log_prior - own)
-    return np.array(found), np.array(kept), np.array(heights)
+    """Of modes that are whole turns apart one, within half a turn of zero, with the mass of all:
+    the same peak, each time with another prior."""
+    turned = modes.copy()
+    turned[:, phase] -= TURN * np.rint(modes[:, phase] / TURN)
+    log_prior = np.asarray(engine.prior.log_prob(np, modes[:, phase]))
+    # One turn's mass, less its prior's share, is that of the peak.
+    peaks = masses - log_prior + _log_prior_of_all_turns(engine, turned[:, phase])
+    kept: list[int] = []
+    for number in np.argsort(-peaks, kind="stable"):
+        apart = [np.abs(turned[number] - turned[other]).max() for other in kept]
+        if not apart or min(apart) > _SAME_PHASE * TURN:
+            kept.append(int(number))
+    return turned[kept], precision[kept], peaks[kept]
+
+
+def _log_prior_of_all_turns(engine: Engine, phases: np.ndarray) -> np.ndarray:
+    log_prior = np.asarray(engine.prior.log_prob(np, phases))
+    turns = log_prior_of_turns(engine.prior, phases)
+    found: np.ndarray = log_prior - turns[:, turns.shape[1] // 2]
+    return found
 
 
 def _is_same_peak(engine: Engine, tokens: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
