@@ -153,7 +153,7 @@ class Mixture:
     @property
     def _most_turns(self) -> int:
         assert self.log_turns is not None
-        return self.log_turns.shape[1] // 2
+        return int(self.log_turns.shape[1] // 2)
 
     def _turns_to(self, component: int, constants: np.ndarray) -> np.ndarray:
         """Of each draw: the turns from the component's mean to it, to the nearest."""
