@@ -41,7 +41,7 @@ from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.estimator.regressor import OPERATORS
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
-from dvisr.library import Library
+from dvisr.library import Kind, Library
 from dvisr.likelihood import make_likelihood
 from dvisr.marginal import Engine
 from dvisr.prior import science, size_balanced
@@ -93,6 +93,7 @@ def laws(seeds: int, names: list[str]) -> list[dict[str, Any]]:
                 "law": name,
                 "seeds": seeds,
                 "recovered": sum(run["recovered"] for run in runs),
+                "rounded": sum(run["rounded"] for run in runs),
                 "listed": sum(run["listed"] for run in runs),
                 "probability": statistics.median(run["probability"] for run in runs),
                 "least_r2": min(run["r2"] for run in runs),
@@ -136,6 +137,7 @@ def _law(name: str, seed: int) -> dict[str, Any]:
     ]
     return {
         "recovered": places[:1] == [0],
+        "rounded": places[:1] != [0] and _is_rounded(model._problem, listed[0], formula),
         "listed": bool(places),
         "probability": float(model.functions_["probability"].iloc[places[0]]) if places else 0.0,
         "r2": float(1.0 - (left**2).sum() / ((truth - truth.mean()) ** 2).sum()),
@@ -143,6 +145,17 @@ def _law(name: str, seed: int) -> dict[str, Any]:
         "verdict": model.diagnostics_["verdict"],
         "top": str(model.functions_["expression"].iloc[0]),
     }
+
+
+def _is_rounded(problem: Any, function: Any, formula: str) -> bool:
+    """Whether it is the law with a number of the language in the place of a constant: 3 for 3.02,
+    which 20 noisy points can't tell apart."""
+    library = problem.grammar.library
+    freed = tuple(
+        library.constant_id if library[token].kind is Kind.LITERAL else token
+        for token in function.expression.tokens
+    )
+    return is_law(problem, freed, formula)
 
 
 def _frame(X: np.ndarray, columns: tuple[str, ...]) -> Any:

@@ -40,11 +40,16 @@ def laws(rows: list[dict[str, Any]]) -> str:
             f"{word} {row['verdicts'].count(word)}" for word in sorted(set(row["verdicts"]))
         )
         lines.append(
-            f"| {row['law']} | {row['recovered']} of {row['seeds']} | {row['listed']} | "
+            f"| {row['law']} | {_first(row)} of {row['seeds']} | {row['listed']} | "
             f"{row['probability']:.3f} | {row['median_r2']:.4f} ({row['least_r2']:.4f}) | "
             f"{row['seconds']:.1f} ({row['longest']:.1f}) | {verdicts} |\n"
         )
     return head + "".join(lines)
+
+
+def _first(row: dict[str, Any]) -> str:
+    rounded = row.get("rounded", 0)
+    return f"{row['recovered']} + {rounded}" if rounded else str(row["recovered"])
 
 
 def coverage(row: dict[str, Any] | None) -> str:
