@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,5 +85,5 @@ def check_policy(policy: AbstractPolicy, grammar: Grammar) -> None:
             jnp.asarray(trees, jnp.int32)
         )
         assert abs(float(jnp.exp(total).sum()) - 1.0) < 1e-12
-    slopes = jax.grad(lambda p: sample(p, writer, key=jax.random.key(3)).log_q)(policy)
+    slopes = eqx.filter_grad(lambda p: sample(p, writer, key=jax.random.key(3)).log_q)(policy)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))

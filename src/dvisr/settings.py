@@ -57,8 +57,19 @@ class SearchSettings:
         The share of parents that are the best of their size.
     max_forms : int
         Forms beyond which the least likely are dropped.
+    network : str
+        "pretrained" for the network that reads the data, where it knows the library; "plain" for
+        one that starts from the prior; or a file of weights that `dvisr pretrain` made.
+    first_batches : int
+        Batches of trees that it draws before it has learnt anything of these data.
+    adapter_width : int
+        Hidden units of what it learns on these data.
+    most_looked_at, most_taught : int
+        The likeliest visited trees, and all trees with its own draws, that it is taught on.
+    lesson_rounds, lesson_updates : int
+        How often it is taught at the end, with draws in between, and steps of training each time.
     hidden_size : int
-        Of the network.
+        Of the plain network; the next five are of it alone.
     first_rate, last_rate : float
         Of the network's training, from the first step to the last.
     most_advantage : float
@@ -104,6 +115,13 @@ class SearchSettings:
     best_of_size: int = 20
     of_best_sizes: float = 0.2
     max_forms: int = 400_000
+    network: str = "pretrained"
+    first_batches: int = 4
+    adapter_width: int = 64
+    most_looked_at: int = 512
+    most_taught: int = 2_048
+    lesson_rounds: int = 3
+    lesson_updates: int = 80
     hidden_size: int = 64
     first_rate: float = 5e-3
     last_rate: float = 1e-4

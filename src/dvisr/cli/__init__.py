@@ -11,6 +11,7 @@ from dvisr.cli.compare import compare
 from dvisr.cli.console import printable
 from dvisr.cli.exact import exact
 from dvisr.cli.fit import demo, fit
+from dvisr.cli.pretrain import pretrain
 from dvisr.cli.reproduce import reproduce
 
 OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -63,3 +64,4 @@ cli.add_command(fit)
 cli.add_command(compare)
 cli.add_command(demo)
 cli.add_command(reproduce)
+cli.add_command(pretrain)

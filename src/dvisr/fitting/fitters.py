@@ -20,7 +20,7 @@ from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
 from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.search import Progress, Search
-from dvisr.fitting.training import distance_to_visited, draw_afresh, train_on_visited
+from dvisr.fitting.training import distance_to_visited, draw_afresh
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.posterior import Posterior
 from dvisr.problem import Problem
@@ -179,7 +179,7 @@ class SearchFitter(AbstractFitter):
         before = None
         if search.network is not None:
             before = weigher.shares()
-            train_on_visited(search, search.network, deadline)
+            search.network.finish(search, deadline)
             for _ in range(self.settings.search.fresh_rounds):
                 measured = draw_afresh(search, search.network, deadline)
             weigher.complete()
@@ -210,6 +210,8 @@ class SearchFitter(AbstractFitter):
                 "num_rows": search.problem.likelihood.count,
                 "r2": checks.explained(search.problem, posterior),
                 "other_priors": {other.name: other.as_rows() for other in others},
+                "network": None if search.network is None else search.network.name,
+                "why_plain": search.why_plain,
                 **measured,
             },
             elbo=measured.get("elbo", posterior.log_evidence),

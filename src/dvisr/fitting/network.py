@@ -1,9 +1,12 @@
-"""The policy over trees whose constants are integrated out: drawn from, and trained, by the search
-on the host."""
+"""What a search asks of its network, and the plain one: a policy over trees whose constants are
+integrated out, which starts from the prior on every table."""
 
 from __future__ import annotations
 
-from typing import Any
+import abc
+import math
+import time
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -17,13 +20,47 @@ from dvisr.prior import TreePrior
 from dvisr.recipes import GRUSpec
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 
+if TYPE_CHECKING:
+    from dvisr.fitting.search import Search
+
 _REPLAY_WEIGHT = 1.0
 
 
-class Network:
-    """A constant is a leaf like any other here: its token is written, its value never drawn.
+class AbstractNetwork(abc.ABC):
+    """A constant is a leaf like any other here: its token is written, its value never drawn."""
 
-    Logits are added to the prior's own, so an untrained network draws from about the prior."""
+    name: str
+
+    @abc.abstractmethod
+    def compile(self) -> None:
+        """Whatever must be compiled, before the clock starts, or beside the search."""
+
+    @abc.abstractmethod
+    def begin(self, search: Search) -> None:
+        """When the search has made its start: visit what the network says of the data."""
+
+    @abc.abstractmethod
+    def step(self, search: Search, done: float) -> float:
+        """Draw, visit, learn; the ELBO of these draws, or NaN. `done` is the share of the steps
+        made."""
+
+    @abc.abstractmethod
+    def finish(self, search: Search, deadline: float | None) -> None:
+        """Learn the posterior over what was visited, as it stands now."""
+
+    @abc.abstractmethod
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """Some trees, int8, and their log q; others every time."""
+
+    @abc.abstractmethod
+    def log_prob(self, trees: np.ndarray) -> np.ndarray:
+        """log q of given trees."""
+
+
+class PlainNetwork(AbstractNetwork):
+    """Its logits are added to the prior's own, so that untrained it draws from about the prior."""
+
+    name = "plain"
 
     def __init__(
         self,
@@ -36,7 +73,7 @@ class Network:
         seed: int,
     ) -> None:
         self._grammar = grammar
-        self._writer = _make_writer(grammar, prior)
+        self._writer = trees_only_writer(grammar, prior)
         self._key = jax.random.key(seed)
         spec = GRUSpec(hidden_size, 1, PlaceInputs)
         self.policy: AbstractPolicy = spec.create(
@@ -47,8 +84,34 @@ class Network:
         self._num_drawn = 0
         self.num_samples, self.num_replayed = num_samples, num_replayed
 
+    def begin(self, search: Search) -> None:
+        """It has nothing to say before it has learnt."""
+
+    def step(self, search: Search, done: float) -> float:
+        own, visited = search.settings.search, search.visited
+        trees, log_q = self.draw()
+        numbers = visited.visit(trees, islands=())  # it learns from both islands
+        floor = search.floor + visited.tree_log_prior[numbers]
+        joint = np.maximum(visited.tree_log_joint[numbers], floor)
+        terms = joint - log_q
+        others = (terms.sum() - terms) / max(1, len(terms) - 1)
+        advantages = np.clip(terms - others, -own.most_advantage, own.most_advantage)
+        rate = own.first_rate * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
+        replayed = search.replayed(self.num_replayed, done)
+        self.learn(trees, advantages, replayed, max(rate, own.last_rate))
+        return float(terms.mean())
+
+    def finish(self, search: Search, deadline: float | None) -> None:
+        own = search.settings.search
+        no_advantage = np.zeros(self.num_samples)
+        trees, _ = self.draw()
+        for update in range(own.final_updates):
+            if deadline is not None and time.perf_counter() > deadline:
+                return
+            rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
+            self.learn(trees, no_advantage, search.replayed(self.num_replayed, 1.0), rate)
+
     def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """`num_samples` trees, int8, and their log q."""
         self._num_drawn += 1
         key = jax.random.fold_in(self._key, self._num_drawn)
         tokens, log_q = _draw(self.policy, self._writer, self.num_samples, key)
@@ -70,7 +133,7 @@ class Network:
         )
 
     def log_prob(self, trees: np.ndarray) -> np.ndarray:
-        """log q of given trees, in batches of one size, so that one program serves them all."""
+        """In batches of one size, so that one program serves them all."""
         size = self.num_samples
         found = np.empty(len(trees))
         for start in range(0, len(trees), size):
@@ -81,7 +144,7 @@ class Network:
         return found
 
     def compile(self) -> None:
-        """Before the clock starts: everything that will be run, once, with nothing learnt."""
+        """Everything that will be run, once, with nothing learnt."""
         trees, _ = self.draw()
         replayed = np.resize(trees, (self.num_replayed, trees.shape[1]))
         before = self.policy, self._state
@@ -91,7 +154,8 @@ class Network:
         self._num_drawn = 0
 
 
-def _make_writer(grammar: Grammar, prior: TreePrior) -> Writer:
+def trees_only_writer(grammar: Grammar, prior: TreePrior) -> Writer:
+    """One that writes the constant's token and no value."""
     try:
         made = make_writer(grammar, prior, jnp.float32)
     except ValueError:  # count rules that give a tree too many distinct costs

@@ -18,7 +18,8 @@ import numpy as np
 from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
-from dvisr.fitting.network import Network
+from dvisr.fitting.data_network import PretrainedNetwork, why_not
+from dvisr.fitting.network import AbstractNetwork, PlainNetwork
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -107,7 +108,8 @@ class Search:
         self._heat = [1.0] * NUM_ISLANDS
         self.num_listed = 0  # of the likeliest trees before the data, all of which were weighed
         self.listed_share = 0.0  # of the prior, that these have
-        self.network: Network | None = None
+        self.network: AbstractNetwork | None = None
+        self.why_plain = ""  # why the network is not the one that reads the data
         self.floor = max(undefined_log_likelihood(problem.likelihood), -1e12)
         self.unsure: list[tuple[np.ndarray, float]] = []  # trees, and the most they may weigh
         self._seconds = 0.0
@@ -139,15 +141,26 @@ class Search:
         own = self.settings.search
         self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
         if not self.is_enumerated and self.network is None:
-            self.network = Network(
-                self.problem.grammar,
-                self.problem.tree_prior,
-                max(16, int(own.of_network * self.num_samples)),
-                max(16, int(2 * own.of_network * self.num_samples)),
-                hidden_size=own.hidden_size,
-                seed=self.seed,
-            )
+            is_asked_for = own.network != "plain"
+            self.why_plain = why_not(self.problem) if is_asked_for else "it was asked for"
+            self.network = self._plain() if self.why_plain else self._pretrained()
             self.network.compile()
+
+    def _pretrained(self) -> AbstractNetwork:
+        return PretrainedNetwork(
+            self.problem, self.settings.search, self.num_samples, seed=self.seed
+        )
+
+    def _plain(self) -> AbstractNetwork:
+        own = self.settings.search
+        return PlainNetwork(
+            self.problem.grammar,
+            self.problem.tree_prior,
+            max(16, int(own.of_network * self.num_samples)),
+            max(16, int(2 * own.of_network * self.num_samples)),
+            hidden_size=own.hidden_size,
+            seed=self.seed,
+        )
 
     def run(
         self,
@@ -193,6 +206,8 @@ class Search:
             self._visit(self.matching.likeliest(most))
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
+        if self.network is not None:
+            self.network.begin(self)
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
@@ -203,21 +218,12 @@ class Search:
             self.visited.visit(trees[start : start + size], islands)
         return True
 
-    def _step(self, network: Network, done: float) -> float:
+    def _step(self, network: AbstractNetwork, done: float) -> float:
         for island in ALL_ISLANDS:
             self._explore(island)
-        trees, log_q = network.draw()
-        numbers = self.visited.visit(trees, islands=())  # the network learns from both islands
-        floor = self.floor + self.visited.tree_log_prior[numbers]
-        joint = np.maximum(self.visited.tree_log_joint[numbers], floor)
-        terms = joint - log_q
-        others = (terms.sum() - terms) / max(1, len(terms) - 1)
-        own = self.settings.search
-        advantages = np.clip(terms - others, -own.most_advantage, own.most_advantage)
-        rate = own.first_rate * 0.5 * (1.0 + np.cos(np.pi * min(1.0, done)))
-        network.learn(trees, advantages, self.replayed(network, done), max(rate, own.last_rate))
-        self.visited.drop_least_likely(own.max_forms)
-        return float(terms.mean())
+        elbo = network.step(self, done)
+        self.visited.drop_least_likely(self.settings.search.max_forms)
+        return elbo
 
     def _explore(self, island: int) -> None:
         """Neighbours of what the island knows, and draws from the prior; then all small changes of
@@ -278,18 +284,18 @@ class Search:
         factor = 1.5 if known > own.familiar else 0.8
         self._heat[island] = float(np.clip(factor * self._heat[island], 1.0, own.hottest))
 
-    def replayed(self, network: Network, done: float) -> np.ndarray:
+    def replayed(self, count: int, done: float) -> np.ndarray:
         """Visited trees by their posterior; earlier by a hotter one, which has more of them."""
         joint = self.visited.tree_log_joint
-        count = min(_MOST_REPLAYED, len(joint))
-        foremost = np.argpartition(-joint, count - 1)[:count]
+        most = min(_MOST_REPLAYED, len(joint))
+        foremost = np.argpartition(-joint, most - 1)[:most]
         foremost = foremost[np.isfinite(joint[foremost])]
         if len(foremost) == 0:
-            return self.sampler.draw(network.num_replayed, self.rng)
+            return self.sampler.draw(count, self.rng)
         shares = temper(
             joint[foremost], 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
         )
-        chosen = self.rng.choice(foremost, network.num_replayed, p=shares)
+        chosen = self.rng.choice(foremost, count, p=shares)
         trees: np.ndarray = self.visited.trees[chosen]
         return trees
 

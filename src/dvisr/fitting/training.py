@@ -1,4 +1,4 @@
-"""The network at the end of a search: trained on what was visited, then drawn from afresh.
+"""The network at the end of a search, trained on what was visited: drawn from afresh.
 
 The sum over visited trees is a lower bound on the evidence, and replay trains the network on what
 was visited: both are blind to what was never visited. So the trained network draws afresh; what it
@@ -7,38 +7,28 @@ draws that was never visited, and what that weighs, is an estimate of what was m
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 import numpy as np
 
 from dvisr.diagnostics import importance_weights, log_total, total_variation
-from dvisr.fitting.network import Network
+from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.search import Search
 
-_MOST_COMPARED = 1000  # trees whose q is compared with their posterior
+_MOST_COMPARED = 512  # trees whose q is compared with their posterior
 _FEWEST_BATCHES = 2
 
 
-def train_on_visited(search: Search, network: Network, deadline: float | None = None) -> None:
-    """Train the network on the posterior over what was visited, as it stands now."""
-    own = search.settings.search
-    no_advantage = np.zeros(network.num_samples)
-    trees, _ = network.draw()
-    for update in range(own.final_updates):
-        if deadline is not None and time.perf_counter() > deadline:
-            return
-        rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
-        network.learn(trees, no_advantage, search.replayed(network, 1.0), rate)
-
-
-def draw_afresh(search: Search, network: Network, deadline: float | None = None) -> dict[str, Any]:
+def draw_afresh(
+    search: Search, network: AbstractNetwork, deadline: float | None = None
+) -> dict[str, Any]:
     """Draws after training are visited; what they say of the search, as diagnostics."""
     visited = search.visited
-    batches = []
-    for number in range(-(-search.settings.search.num_fresh // network.num_samples)):
-        if number >= _FEWEST_BATCHES and deadline is not None and time.perf_counter() > deadline:
+    batches: list[tuple[np.ndarray, np.ndarray]] = []
+    while sum(len(trees) for trees, _ in batches) < search.settings.search.num_fresh:
+        is_late = deadline is not None and time.perf_counter() > deadline
+        if is_late and len(batches) >= _FEWEST_BATCHES:
             break
         batches.append(network.draw())
     trees = np.concatenate([batch[0] for batch in batches])
@@ -69,7 +59,7 @@ def draw_afresh(search: Search, network: Network, deadline: float | None = None)
     }
 
 
-def distance_to_visited(search: Search, network: Network) -> float:
+def distance_to_visited(search: Search, network: AbstractNetwork) -> float:
     """The total variation between q and the posterior over the visited, over the likeliest trees
     and the rest of q taken as one."""
     joint = search.visited.tree_log_joint

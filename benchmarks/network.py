@@ -1,0 +1,276 @@
+"""What the network that reads the data is worth.
+
+    python -m benchmarks.network draws --data FOLDER     draws alone, two seconds of them
+    python -m benchmarks.network fits --data FOLDER      whole fits, with and without it
+    python -m benchmarks.network show                    the tables of docs/network.md
+
+`FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
+each. The other laws are drawn from the prior with a seed that no training had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.feynman import feynman_cases, is_law, law_log_joint
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, FOUND = DOCS / "network.md", DOCS / "network.json"
+SECONDS, BATCH = 2.0, 256
+_HELD_OUT_SEED = 1_000_003
+_AS_GOOD = 1.0  # nats
+
+
+# Tables of numbers -----------------------------------------------------------------------------
+
+
+def drawn_laws(count: int) -> list[dict[str, Any]]:
+    """Laws and tables that no training saw, of every size, number of columns, rows and noise."""
+    import jax
+
+    from dvisr.pretraining.laws import LawMaker, LawSettings
+    from dvisr.pretraining.training import draw_good
+    from dvisr.prior.named import tree_prior
+
+    maker = LawMaker.create(lambda g: tree_prior("science", g), LawSettings(), max_tokens=15)
+    laws = draw_good(maker, jax.random.key(_HELD_OUT_SEED), count, 4.0)
+    made = []
+    for number in range(count):
+        rows = np.asarray(laws.table.is_row[number])
+        columns = np.asarray(laws.table.is_column[number])
+        tokens = np.asarray(laws.tokens[number])
+        made.append(
+            {
+                "tokens": tokens[tokens >= 0].tolist(),
+                "X": np.asarray(laws.table.X[number], dtype=np.float64)[rows][:, columns],
+                "y": np.asarray(laws.table.y[number], dtype=np.float64)[rows],
+            }
+        )
+    return made
+
+
+def problem_of(data: Any) -> Any:
+    from dvisr import DVISRRegressor
+    from dvisr.problem import make_problem
+
+    own = DVISRRegressor()
+    return make_problem(
+        data, operators=own.operators, constants=True, max_tokens=own.max_tokens,
+        max_constants=own.max_constants, constraints=own.constraints, tree_prior=own.tree_prior,
+        constant_prior=own.constant_prior, noise=own.noise,
+    )  # fmt: skip
+
+
+# Draws alone -----------------------------------------------------------------------------------
+
+
+class Drawer:
+    """Draws of the network for one table after another, weighed as a fit weighs them."""
+
+    def __init__(self) -> None:
+        self._compiled: set[int] = set()
+
+    def __call__(self, problem: Any) -> tuple[Any, np.ndarray, int, float]:
+        """The search whose visited trees they are, the trees, how many were drawn, and seconds."""
+        from dvisr.fitting.data_network import PretrainedNetwork
+        from dvisr.fitting.search import Search
+        from dvisr.settings import FitSettings
+
+        settings = FitSettings()
+        search = Search(problem, settings, num_samples=BATCH, seed=0)
+        network = PretrainedNetwork(
+            problem, dataclasses.replace(settings.search, first_batches=1), BATCH, seed=0
+        )
+        network.compile()
+        assert network._first is not None
+        trees = [network._first.result()[0].trees]
+        began = time.perf_counter()
+        while time.perf_counter() - began < SECONDS or len(trees) < 2:
+            trees.append(network.draw()[0])
+        drawn = np.concatenate(trees[1:])  # the first were compiled for
+        search.visited.visit(drawn)
+        return search, drawn, len(drawn), time.perf_counter() - began
+
+
+def measure_draws(folder: Path, count: int) -> dict[str, Any]:
+    from dvisr.data import dataset_from_table, read_table
+    from dvisr.expression import Expression
+    from dvisr.types import Dataset
+
+    drawer, feynman, drawn = Drawer(), [], []
+    for path, formula in feynman_cases(folder / "feynman10"):
+        problem = problem_of(dataset_from_table(read_table(path), "target"))
+        search, _, number, seconds = drawer(problem)
+        best = int(np.argmax(search.visited.form_log_joint))
+        tokens = tuple(int(t) for t in search.visited.form_tree[best] if t >= 0)
+        row = {
+            "law": path.stem,
+            "is_first": is_law(problem, tokens, formula),
+            "first": str(Expression(problem.grammar.library, tokens)),
+            "log_joint_of_law": law_log_joint(problem, formula),
+            "log_joint_of_first": float(search.visited.form_log_joint[best]),
+            "draws": number,
+            "seconds": round(seconds, 2),
+        }
+        print(row, flush=True)
+        feynman.append(row)
+    for law in drawn_laws(count):
+        problem = problem_of(Dataset.create(law["X"], law["y"]))
+        search, _, number, seconds = drawer(problem)
+        own = np.full((1, problem.grammar.max_tokens), -1, dtype=np.int8)
+        own[0, : len(law["tokens"])] = law["tokens"]
+        best = int(np.argmax(search.visited.form_log_joint))
+        before = float(search.visited.form_log_joint[best])
+        form = int(search.visited.tree_form[search.visited.visit(own)[0]])
+        of_law = float(search.visited.form_log_joint[form])
+        row = {
+            "law": str(Expression(problem.grammar.library, tuple(law["tokens"]))),
+            "size": len(law["tokens"]),
+            "columns": law["X"].shape[1],
+            "rows": len(law["y"]),
+            "is_first": form == best,
+            "is_as_good": before > of_law - _AS_GOOD,
+            "draws": number,
+            "seconds": round(seconds, 2),
+        }
+        print(row, flush=True)
+        drawn.append(row)
+    return {"feynman": feynman, "drawn": drawn}
+
+
+# Whole fits ------------------------------------------------------------------------------------
+
+
+def measure_fit(case: tuple[Path, str, str, float]) -> dict[str, Any]:
+    from dvisr import DVISRRegressor, FitSettings
+    from dvisr.data import dataset_from_table, read_table
+    from dvisr.settings import SearchSettings
+
+    path, formula, network, max_time = case
+    data = dataset_from_table(read_table(path), "target")
+    settings = FitSettings(search=SearchSettings(network=network))
+    model = DVISRRegressor(random_state=0, n_jobs=1, max_time=max_time, settings=settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit_table(data, lambda done, steps, evidence: None)  # compiles
+        model = DVISRRegressor(random_state=0, n_jobs=1, max_time=max_time, settings=settings)
+        began = time.perf_counter()
+        model.fit_table(data, lambda done, steps, evidence: None)
+    first = model._posterior.functions[0].expression
+    found = model.diagnostics_
+    return {
+        "law": path.stem,
+        "network": network,
+        "max_time": max_time,
+        "is_first": is_law(model._problem, first.tokens, formula),
+        "first": str(first),
+        "verdict": model.verdict_.word,
+        "seconds": round(time.perf_counter() - began, 2),
+        "gap": model.log_evidence_ - found["elbo"],
+        "effective_share": found["effective_sample_size"] / found["num_fresh"],
+        "total_variation": found["total_variation"],
+    }
+
+
+def measure_fits(folder: Path, max_time: float, workers: int) -> list[dict[str, Any]]:
+    cases = [
+        (path, formula, network, max_time)
+        for network in ("pretrained", "plain")
+        for path, formula in feynman_cases(folder / "feynman10")
+    ]
+    rows = []
+    with ProcessPoolExecutor(workers) as pool:
+        for row in pool.map(measure_fit, cases):
+            print(row, flush=True)
+            rows.append(row)
+    return rows
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+def tables(found: dict[str, Any]) -> str:
+    parts = []
+    if "draws" in found:
+        feynman, drawn = found["draws"]["feynman"], found["draws"]["drawn"]
+        draws = statistics.median(row["draws"] for row in feynman)
+        parts += [
+            f"Two seconds of draws on two cores, {draws:.0f} trees, weighed; no search.",
+            "",
+            "| laws | number | the law first | the law, or something at least as good |",
+            "| --- | --- | --- | --- |",
+            f"| Feynman, ten rows, 1 % noise | {len(feynman)} | "
+            f"{sum(row['is_first'] for row in feynman)} | "
+            f"{sum(_is_as_good(row) for row in feynman)} |",
+        ]
+        for name, low, high in (("1 to 5", 1, 5), ("6 to 9", 6, 9), ("10 to 15", 10, 15)):
+            rows = [row for row in drawn if low <= row["size"] <= high]
+            parts.append(_drawn_line(f"drawn from the prior, {name} tokens", rows))
+        parts += [_drawn_line("drawn from the prior, all", drawn), ""]
+    if "fits" in found:
+        parts += [
+            "| network | the law first | ELBO within 1 nat of the evidence | within 3 | "
+            "effective draws at least a tenth | seconds, median |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        for network in ("pretrained", "plain"):
+            rows = [row for row in found["fits"] if row["network"] == network]
+            count = len(rows)
+            parts.append(
+                f"| {network} | {sum(row['is_first'] for row in rows)} of {count} | "
+                f"{sum(row['gap'] < 1.0 for row in rows)} | "
+                f"{sum(row['gap'] < 3.0 for row in rows)} | "
+                f"{sum(row['effective_share'] >= 0.1 for row in rows)} | "
+                f"{statistics.median(row['seconds'] for row in rows):.1f} |"
+            )
+    return "\n".join(parts)
+
+
+def _drawn_line(name: str, rows: list[dict[str, Any]]) -> str:
+    first, good = sum(r["is_first"] for r in rows), sum(r["is_as_good"] for r in rows)
+    return f"| {name} | {len(rows)} | {first} | {good} |"
+
+
+def _is_as_good(row: dict[str, Any]) -> bool:
+    law = row["log_joint_of_law"]
+    return bool(row["is_first"] or (law is not None and row["log_joint_of_first"] > law - _AS_GOOD))
+
+
+def show() -> None:
+    begin, end = "<!-- network -->", "<!-- end of network -->"
+    text = PAGE.read_text()
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    PAGE.write_text(f"{before}{begin}\n{tables(json.loads(FOUND.read_text()))}\n{end}{after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["draws", "fits", "show"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--laws", type=int, default=200)
+    parser.add_argument("--max-time", type=float, default=15.0)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    if options.what != "show":
+        found = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+        if options.what == "draws":
+            found["draws"] = measure_draws(options.data, options.laws)
+        else:
+            found["fits"] = measure_fits(options.data, options.max_time, options.workers)
+        FOUND.write_text(json.dumps(found, indent=1) + "\n")
+    show()
+
+
+if __name__ == "__main__":
+    main()

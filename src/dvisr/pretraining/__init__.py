@@ -1,0 +1,1 @@
+"""Training the network that reads data, once, on laws drawn from the prior."""
