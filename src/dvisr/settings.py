@@ -128,7 +128,7 @@ class SearchSettings:
     most_advantage: float = 5.0
     replay_spread: float = 200.0
     final_updates: int = 150
-    num_fresh: int = 1_500
+    num_fresh: int = 1_024
     fresh_rounds: int = 2
 
 
