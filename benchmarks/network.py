@@ -2,7 +2,8 @@
 
     python -m benchmarks.network draws --data FOLDER     draws alone, two seconds of them
     python -m benchmarks.network fits --data FOLDER      whole fits, with and without it
-    python -m benchmarks.network show                    the tables of docs/network.md
+    python -m benchmarks.network trace --data FOLDER     when the law comes first
+    python -m benchmarks.network show                    tables and figure of docs/network.md
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
 each. The other laws are drawn from the prior with a seed that no training had.
@@ -29,6 +30,7 @@ PAGE, FOUND = DOCS / "network.md", DOCS / "network.json"
 SECONDS, BATCH = 2.0, 256
 _HELD_OUT_SEED = 1_000_003
 _AS_GOOD = 1.0  # nats
+MOST_SECONDS = 20.0  # of a trace
 
 
 # Tables of numbers -----------------------------------------------------------------------------
@@ -196,6 +198,106 @@ def measure_fits(folder: Path, max_time: float, workers: int) -> list[dict[str, 
     return rows
 
 
+# When the law comes first ----------------------------------------------------------------------
+
+KINDS = ("network alone", "search alone", "both")
+
+
+def measure_trace(case: tuple[Path, str, str]) -> dict[str, Any]:
+    """Seconds at which the likeliest form so far changed, and whether it is the law then. Compiling
+    is left out: a fit before has done it."""
+    from dvisr.data import dataset_from_table, read_table
+
+    path, formula, kind = case
+    problem = problem_of(dataset_from_table(read_table(path), "target"))
+    for _ in range(2):  # the first compiles
+        changes = _traced(problem, kind)
+    judged = [(round(seconds, 2), is_law(problem, tokens, formula)) for seconds, tokens in changes]
+    return {"law": path.stem, "kind": kind, "changes": judged}
+
+
+def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
+    from dvisr.fitting.data_network import PretrainedNetwork
+    from dvisr.fitting.network import AbstractNetwork
+    from dvisr.fitting.search import Search
+    from dvisr.settings import FitSettings
+
+    class Nothing(AbstractNetwork):
+        """In the place of a network, where the search is to be alone."""
+
+        name = "none"
+
+        def compile(self) -> None: ...
+        def begin(self, search: Search) -> None: ...
+        def step(self, search: Search, done: float) -> float:
+            return float("nan")
+
+        def finish(self, search: Search, deadline: float | None) -> None: ...
+        def draw(self) -> tuple[np.ndarray, np.ndarray]:
+            raise NotImplementedError
+
+        def log_prob(self, trees: np.ndarray) -> np.ndarray:
+            raise NotImplementedError
+
+    settings = FitSettings()
+    search = Search(problem, settings, num_samples=BATCH, seed=0)
+    changes: list[tuple[float, tuple[int, ...]]] = []
+    visit = search.visited.visit
+
+    def noting(*arguments: Any, **options: Any) -> np.ndarray:
+        found = visit(*arguments, **options)
+        best = int(np.argmax(search.visited.form_log_joint))
+        tokens = tuple(int(t) for t in search.visited.form_tree[best] if t >= 0)
+        if not changes or changes[-1][1] != tokens:
+            changes.append((time.perf_counter() - began, tokens))
+        return found
+
+    search.visited.visit = noting  # type: ignore[method-assign]
+    if kind == "network alone":
+        network = PretrainedNetwork(problem, settings.search, BATCH, seed=0)
+        network.compile()
+        began = time.perf_counter()
+        network.begin(search)
+        while time.perf_counter() - began < MOST_SECONDS:
+            search.visited.visit(network.draw()[0])
+        return changes
+    if kind == "search alone":
+        search.network = Nothing()
+    search.prepare()
+    began = time.perf_counter()
+    search.run(1000, began + MOST_SECONDS)
+    return changes
+
+
+def measure_traces(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for path, formula in feynman_cases(folder / "feynman10"):
+        for kind in KINDS:
+            rows.append(measure_trace((path, formula, kind)))
+            print(rows[-1], flush=True)
+    return rows
+
+
+def draw_figure(rows: list[dict[str, Any]]) -> None:
+    from dvisr.plots.style import BLUE, GREEN, ORANGE, new_figure
+
+    seconds = np.linspace(0.0, MOST_SECONDS, 300)
+    figure = new_figure(6.0, 3.6)
+    axes = figure.subplots()
+    for colour, kind in zip((ORANGE, BLUE, GREEN), KINDS, strict=True):
+        own = [row["changes"] for row in rows if row["kind"] == kind]
+        shares = [np.mean([_is_first_at(changes, when) for changes in own]) for when in seconds]
+        axes.step(seconds, shares, where="post", color=colour, label=kind)
+    axes.set(xlabel="seconds", ylabel="share of laws that come first", ylim=(0.0, 1.0))
+    axes.legend(frameon=False)
+    figure.savefig(DOCS / "network.png", dpi=150, metadata={"Software": None})
+
+
+def _is_first_at(changes: list[Any], when: float) -> bool:
+    latest = [is_first for seconds, is_first in changes if seconds <= when]
+    return bool(latest and latest[-1])
+
+
 # Tables ----------------------------------------------------------------------------------------
 
 
@@ -247,16 +349,19 @@ def _is_as_good(row: dict[str, Any]) -> bool:
 
 
 def show() -> None:
+    found = json.loads(FOUND.read_text())
+    if "trace" in found:
+        draw_figure(found["trace"])
     begin, end = "<!-- network -->", "<!-- end of network -->"
     text = PAGE.read_text()
     before, rest = text.split(begin)
     after = rest.split(end)[1]
-    PAGE.write_text(f"{before}{begin}\n{tables(json.loads(FOUND.read_text()))}\n{end}{after}")
+    PAGE.write_text(f"{before}{begin}\n{tables(found)}\n{end}{after}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["draws", "fits", "show"])
+    parser.add_argument("what", choices=["draws", "fits", "trace", "show"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--laws", type=int, default=200)
     parser.add_argument("--max-time", type=float, default=15.0)
@@ -266,6 +371,8 @@ def main() -> None:
         found = json.loads(FOUND.read_text()) if FOUND.exists() else {}
         if options.what == "draws":
             found["draws"] = measure_draws(options.data, options.laws)
+        elif options.what == "trace":
+            found["trace"] = measure_traces(options.data)
         else:
             found["fits"] = measure_fits(options.data, options.max_time, options.workers)
         FOUND.write_text(json.dumps(found, indent=1) + "\n")
