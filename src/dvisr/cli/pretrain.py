@@ -56,7 +56,7 @@ def pretrain(
     """Draw laws from a prior and train a network to read them off their tables; write its weights
     to OUT.
 
-    A GPU makes some 25 steps a second, of 4,096 laws each; two cores make one in half a minute.
+    An H200 makes some 25 steps a second, of 4,096 laws each.
     """  # fmt: skip
     sizes = Sizes(numbers["width"], numbers["reader_layers"], numbers["decoder_layers"])
     settings = dataclasses.replace(

@@ -21,7 +21,15 @@ from dvisr.library import Library
 from dvisr.policy import vocabulary
 from dvisr.policy.base import AbstractPolicy, Observation, Outputs
 from dvisr.policy.filling import Filler
-from dvisr.policy.layers import Dense, Hidden, Norm, attend, in_heads, widened
+from dvisr.policy.layers import (
+    Dense,
+    Hidden,
+    Norm,
+    attend,
+    in_heads,
+    projected,
+    widened,
+)
 from dvisr.policy.reading import Reader, Table
 
 LENGTH = 16  # tokens of the longest trees in training; places beyond it look like the last
@@ -98,9 +106,7 @@ class DecoderBlock(eqx.Module):
         return in_heads(keys, self.num_heads), in_heads(values, self.num_heads)
 
     def projected(self, signal: Float[Array, "places width"]) -> tuple[Array, Array, Array]:
-        parts = jnp.split(self.asks(self.norm(signal)), 3, axis=-1)
-        queries, keys, values = (in_heads(part, self.num_heads) for part in parts)
-        return queries, keys, values
+        return projected(self.norm, self.asks, signal, self.num_heads)
 
     def finished(
         self,

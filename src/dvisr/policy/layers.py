@@ -80,6 +80,14 @@ def in_heads(x: Float[Array, "places width"], num_heads: int) -> Float[Array, "p
     return x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
 
 
+def projected(
+    norm: Norm, asks: Dense, x: Float[Array, "places width"], num_heads: int
+) -> tuple[Array, Array, Array]:
+    """Queries, keys and values, which `asks` has in this order, of a normed signal."""
+    queries, keys, values = jnp.split(asks(norm(x)), 3, axis=-1)
+    return in_heads(queries, num_heads), in_heads(keys, num_heads), in_heads(values, num_heads)
+
+
 def attend(
     queries: Float[Array, "places heads size"],
     keys: Float[Array, "others heads size"],

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from dvisr.policy.layers import Dense, Hidden, Norm, attend, in_heads
+from dvisr.policy.layers import Dense, Hidden, Norm, attend, projected
 from dvisr.policy.vocabulary import MOST_COLUMNS
 
 MOST_ROWS = 32
@@ -113,8 +113,7 @@ class RowBlock(eqx.Module):
     def __call__(
         self, rows: Float[Array, "rows width"], is_row: Bool[Array, " rows"]
     ) -> Float[Array, "rows width"]:
-        parts = jnp.split(self.asks(self.norm(rows)), 3, axis=-1)
-        queries, keys, values = (in_heads(part, self.num_heads) for part in parts)
+        queries, keys, values = projected(self.norm, self.asks, rows, self.num_heads)
         may_see = jnp.broadcast_to(is_row[None], (rows.shape[0], rows.shape[0]))
         rows = rows + self.finds(attend(queries, keys, values, may_see))
         return rows + self.hidden(rows)
