@@ -133,7 +133,8 @@ def measure_draws(folder: Path, count: int) -> dict[str, Any]:
         own[0, : len(law["tokens"])] = law["tokens"]
         best = int(np.argmax(search.visited.form_log_joint))
         before = float(search.visited.form_log_joint[best])
-        form = int(search.visited.tree_form[search.visited.visit(own)[0]])
+        number_of_own = int(search.visited.visit(own)[0])
+        form = int(search.visited.tree_form[number_of_own])
         of_law = float(search.visited.form_log_joint[form])
         row = {
             "law": str(Expression(problem.grammar.library, tuple(law["tokens"]))),

@@ -175,7 +175,12 @@ class Decoder(eqx.Module):
         self, words: Int[Array, " tokens"], seen: Observation, rows: SeenRows, dtype: Any
     ) -> Float[Array, "places width"]:
         """All tokens of a told tree at once."""
-        signal = self.embedded(words, seen, dtype)
+        return self.decoded(self.embedded(words, seen, dtype), rows)
+
+    def decoded(
+        self, signal: Float[Array, "places width"], rows: SeenRows
+    ) -> Float[Array, "places width"]:
+        """Of embedded tokens."""
         length = signal.shape[0]
         before = jnp.tril(jnp.ones((length, length), dtype=bool))
         for block, row_keys, row_values in zip(self.blocks, rows.keys, rows.values, strict=True):
