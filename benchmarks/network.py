@@ -76,32 +76,26 @@ def problem_of(data: Any) -> Any:
 # Draws alone -----------------------------------------------------------------------------------
 
 
-class Drawer:
-    """Draws of the network for one table after another, weighed as a fit weighs them."""
+def drawn_from(problem: Any) -> tuple[Any, int, float]:
+    """The search whose visited trees the draws are, how many were made, and the seconds that
+    drawing took, reading the table included, compiling not."""
+    from dvisr.fitting.data_network import PretrainedNetwork
+    from dvisr.fitting.search import Search
+    from dvisr.settings import FitSettings
 
-    def __init__(self) -> None:
-        self._compiled: set[int] = set()
-
-    def __call__(self, problem: Any) -> tuple[Any, np.ndarray, int, float]:
-        """The search whose visited trees they are, the trees, how many were drawn, and seconds."""
-        from dvisr.fitting.data_network import PretrainedNetwork
-        from dvisr.fitting.search import Search
-        from dvisr.settings import FitSettings
-
-        settings = FitSettings()
-        search = Search(problem, settings, num_samples=BATCH, seed=0)
-        network = PretrainedNetwork(
-            problem, dataclasses.replace(settings.search, first_batches=1), BATCH, seed=0
-        )
-        network.compile()
-        assert network._first is not None
-        trees = [network._first.result()[0].trees]
-        began = time.perf_counter()
-        while time.perf_counter() - began < SECONDS or len(trees) < 2:
-            trees.append(network.draw()[0])
-        drawn = np.concatenate(trees[1:])  # the first were compiled for
-        search.visited.visit(drawn)
-        return search, drawn, len(drawn), time.perf_counter() - began
+    settings = FitSettings()
+    search = Search(problem, settings, num_samples=BATCH, seed=0)
+    one_batch = dataclasses.replace(settings.search, first_batches=1)
+    PretrainedNetwork(problem, one_batch, BATCH, seed=1)._read_and_draw()  # compiles
+    network = PretrainedNetwork(problem, one_batch, BATCH, seed=0)
+    began = time.perf_counter()
+    trees = network._read_and_draw()
+    while time.perf_counter() - began < SECONDS:
+        trees.append(network.draw()[0])
+    seconds = time.perf_counter() - began
+    drawn = np.concatenate(trees)
+    search.visited.visit(drawn)
+    return search, len(drawn), seconds
 
 
 def measure_draws(folder: Path, count: int) -> dict[str, Any]:
@@ -109,10 +103,10 @@ def measure_draws(folder: Path, count: int) -> dict[str, Any]:
     from dvisr.expression import Expression
     from dvisr.types import Dataset
 
-    drawer, feynman, drawn = Drawer(), [], []
+    feynman, drawn = [], []
     for path, formula in feynman_cases(folder / "feynman10"):
         problem = problem_of(dataset_from_table(read_table(path), "target"))
-        search, _, number, seconds = drawer(problem)
+        search, number, seconds = drawn_from(problem)
         best = int(np.argmax(search.visited.form_log_joint))
         tokens = tuple(int(t) for t in search.visited.form_tree[best] if t >= 0)
         row = {
@@ -128,7 +122,7 @@ def measure_draws(folder: Path, count: int) -> dict[str, Any]:
         feynman.append(row)
     for law in drawn_laws(count):
         problem = problem_of(Dataset.create(law["X"], law["y"]))
-        search, _, number, seconds = drawer(problem)
+        search, number, seconds = drawn_from(problem)
         own = np.full((1, problem.grammar.max_tokens), -1, dtype=np.int8)
         own[0, : len(law["tokens"])] = law["tokens"]
         best = int(np.argmax(search.visited.form_log_joint))

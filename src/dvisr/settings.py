@@ -60,14 +60,16 @@ class SearchSettings:
     network : str
         "pretrained" for the network that reads the data, where it knows the library; "plain" for
         one that starts from the prior; or a file of weights that `dvisr pretrain` made.
-    first_batches : int
-        Batches of trees that it draws before it has learnt anything of these data.
+    first_batches, first_prefixes : int
+        The most batches of trees that it draws before it has learnt anything of these data, and
+        distinct prefixes of trees after which it stops drawing them.
     adapter_width : int
         Hidden units of what it learns on these data.
     most_looked_at, most_taught : int
         The likeliest visited trees, and all trees with its own draws, that it is taught on.
-    lesson_rounds, lesson_updates : int
-        How often it is taught at the end, with draws in between, and steps of training each time.
+    lesson_rounds, lesson_updates, lesson_goal : int, int, float
+        The most times that it is taught at the end, with draws in between, steps of training each
+        time, and the gap between its ELBO and the log evidence, in nats, that is small enough.
     hidden_size : int
         Of the plain network; the next five are of it alone.
     first_rate, last_rate : float
@@ -82,8 +84,8 @@ class SearchSettings:
         Draws of the trained network to check the search by, and how often.
     """
 
-    num_steps: int = 10
-    extra_steps: int = 30
+    num_steps: int = 5
+    extra_steps: int = 35
     steps_at_once: int = 5
     num_samples: int = 256
     max_enumerated: int = 20_000
@@ -116,12 +118,14 @@ class SearchSettings:
     of_best_sizes: float = 0.2
     max_forms: int = 400_000
     network: str = "pretrained"
-    first_batches: int = 4
+    first_batches: int = 16
+    first_prefixes: int = 4_000
     adapter_width: int = 64
     most_looked_at: int = 512
-    most_taught: int = 2_048
+    most_taught: int = 1_024
     lesson_rounds: int = 3
     lesson_updates: int = 80
+    lesson_goal: float = 0.05
     hidden_size: int = 64
     first_rate: float = 5e-3
     last_rate: float = 1e-4

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dvisr.enumeration import enumerate_trees
-from dvisr.fitting.data_network import PretrainedNetwork, _log_q, _told
-from dvisr.fitting.lessons import Lessons, log_q_of, teach
+from dvisr.fitting.data_network import PretrainedNetwork
+from dvisr.fitting.lessons import Lesson, log_q_of, make_lesson, teach
 from dvisr.fitting.search import Search
 from dvisr.policy.conditioned import Adapter
 from dvisr.problem import Problem
+from dvisr.sampling import log_prob
 from tests.fitting.problems import problem_of, searching
 
 PROBLEM = problem_of(tree_prior="science", max_tokens=5, operators=("+", "*", "sin", "2"))
@@ -58,11 +60,18 @@ def test_it_becomes_the_posterior(taught: Search) -> None:
 
 
 def test_draws_come_with_their_probability(taught: Search) -> None:
+    """As the policy's own scan over tokens says it, with what was learnt."""
     network = taught.network
     assert isinstance(network, PretrainedNetwork)
     trees, log_q = network.draw()
-    np.testing.assert_allclose(network.log_prob(trees), log_q, atol=1e-3)
-    np.testing.assert_allclose(network._log_prob(trees), log_q, atol=1e-3)
+    np.testing.assert_allclose(network.log_prob(trees), log_q, rtol=1e-12)
+    unfolded = network.unfolded
+    policy = eqx.tree_at(lambda p: p.adapter, unfolded.policy, unfolded.adapter)
+    nothing = jnp.zeros(trees.shape[1:], dtype=jnp.float32)
+    expected = jax.vmap(lambda tree: log_prob(policy, unfolded.writer, tree, nothing))(
+        jnp.asarray(trees, jnp.int32)
+    )
+    np.testing.assert_allclose(log_q, expected, atol=1e-4)
 
 
 def test_islands_have_draws_of_their_own() -> None:
@@ -78,48 +87,53 @@ def test_islands_have_draws_of_their_own() -> None:
     assert (one != two).any()
 
 
-def test_a_lesson_says_what_the_policy_says() -> None:
-    search = search_of()
-    network = search.network
+def read_network() -> PretrainedNetwork:
+    network = search_of().network
     assert isinstance(network, PretrainedNetwork)
     assert network._first is not None
     network._first.result()
+    return network
+
+
+def test_a_lesson_says_what_the_policy_says() -> None:
+    unfolded = read_network().unfolded
     trees = enumerate_trees(PROBLEM.grammar)[:100]
-    padded = jnp.asarray(trees, jnp.int32)
-    signals, logits = _told(network.policy, network._writer, padded)
-    lessons = Lessons(PROBLEM.grammar.max_tokens, 128, 1000)
-    lessons.add(trees, np.asarray(signals), np.asarray(logits))
-    np.testing.assert_array_equal(lessons.trees, trees)
-    lesson = lessons.lesson(np.zeros(100))
-    found = log_q_of(network.policy.adapter, lesson)[:100]
-    expected = _log_q(network.policy, network._writer, padded)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    lesson = make_lesson(unfolded, trees, np.zeros(100), 128, 1000)
+    found = log_q_of(unfolded.adapter, lesson)[:100]
+    np.testing.assert_allclose(found, unfolded.log_q(trees), atol=1e-4)
 
 
 def test_lessons_have_room_for_so_many() -> None:
-    lessons = Lessons(3, 2, 3)
-    trees = np.array([[1, 2, 3], [1, 2, 4], [5, -1, -1], [6, -1, -1]], dtype=np.int8)
-    signals, logits = np.zeros((4, 3, 2), np.float32), np.zeros((4, 3, 7), np.float32)
-    lessons.add(trees, signals, logits)
-    np.testing.assert_array_equal(lessons.trees, trees[[0]])  # three prefixes are all there is
-    more = Lessons(3, 2, 100)
-    more.add(trees, signals, logits)
-    np.testing.assert_array_equal(more.trees, trees[:2])
-    assert trees[0] in more
-    assert trees[2] not in more
+    """Trees from the first on, as long as there is room for their prefixes."""
+    unfolded = read_network().unfolded
+    trees = enumerate_trees(PROBLEM.grammar)[:100]
+    numbers = unfolded.prefixes(trees)
+    for most in (1, 5, 20, 50):
+        lesson = make_lesson(unfolded, trees, np.arange(100.0), 60, most)
+        count = int(np.asarray(lesson.is_token).any(axis=1).sum())
+        own = [len(np.unique(numbers[: k + 1])) for k in range(60)]
+        assert count == sum(size <= most for size in own)
+        assert lesson.signals.shape[0] == most
+        if count:
+            np.testing.assert_array_equal(
+                np.asarray(lesson.log_joint)[:count], np.arange(count) - (count - 1.0)
+            )
 
 
 def test_teaching_moves_q_to_the_posterior() -> None:
-    """Two tokens, one of them likely, one undefined: known in closed form."""
+    """Three tokens, one of them likely, one undefined: known in closed form."""
     rng = np.random.default_rng(0)
-    lessons = Lessons(1, 4, 4)
-    trees = np.array([[0], [1], [2]], dtype=np.int8)
-    signal = np.tile(rng.normal(size=(1, 1, 6)).astype(np.float32), (3, 1, 1))
-    lessons.add(trees, signal, np.zeros((3, 1, 3), np.float32))
-    joint = np.array([-3.0, -4.0, -np.inf])
+    signals = rng.normal(size=(1, 6)).astype(np.float32)
+    lesson = Lesson(
+        signals=jnp.asarray(signals),
+        logits=jnp.zeros((1, 3), dtype=jnp.float32),
+        prefix=jnp.zeros((3, 1), dtype=jnp.int32),
+        token=jnp.asarray([[0], [1], [2]], dtype=jnp.int32),
+        is_token=jnp.ones((3, 1), dtype=bool),
+        log_joint=jnp.asarray([0.0, -1.0, -np.inf], dtype=jnp.float32),
+    )
     adapter = Adapter.create(6, 8, 3, key=jax.random.key(0))
-    taught = teach(adapter, lessons.lesson(joint), 400)
-    q = np.exp(np.asarray(log_q_of(taught, lessons.lesson(joint))))[:3]
+    q = np.exp(np.asarray(log_q_of(teach(adapter, lesson, jnp.asarray(400)), lesson)))
     likely = 1.0 / (1.0 + np.exp(-1.0))
     np.testing.assert_allclose(q, [likely, 1.0 - likely, 0.0], atol=0.01)
 
@@ -136,6 +150,6 @@ def test_the_same_seed_gives_the_same_draws() -> None:
         network = search_of().network
         assert isinstance(network, PretrainedNetwork)
         assert network._first is not None
-        return np.concatenate([drawn.trees for drawn in network._first.result()])
+        return np.concatenate(network._first.result())
 
     np.testing.assert_array_equal(first(), first())

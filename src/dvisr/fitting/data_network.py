@@ -12,29 +12,30 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dvisr.fitting.lessons import Lessons, log_q_of, teach
+from dvisr.diagnostics import log_total
+from dvisr.fitting.lessons import make_lesson, teach
 from dvisr.fitting.network import AbstractNetwork, trees_only_writer
-from dvisr.policy.conditioned import DataNetwork, DataPolicy
+from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import why_unknown
 from dvisr.pretraining.weights import load_network
 from dvisr.problem import Problem
-from dvisr.sampling import StratifiedDraws, Writer
-from dvisr.sampling.following import follow
-from dvisr.search.visited import ALL_ISLANDS
+from dvisr.sampling.unfolding import Unfolded
+from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
 from dvisr.settings import SearchSettings
 
 if TYPE_CHECKING:
     from dvisr.fitting.search import Search
 
-_MOST_PREFIXES = 8_192
+_PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
+_STREAM = 1  # of random numbers
 
 
 @functools.lru_cache(maxsize=2)
@@ -53,127 +54,126 @@ def why_not(problem: Problem) -> str:
     return why_unknown(problem.grammar.library)
 
 
-class _Drawn(NamedTuple):
-    trees: np.ndarray  # int8 (draws, length)
-    log_q: np.ndarray
-    signals: np.ndarray  # (draws, length, width)
-    logits: np.ndarray  # (draws, length, tokens): before the adapter's are added
-
-
 class PretrainedNetwork(AbstractNetwork):
-    """Draws are made and trees looked at in batches of one size."""
+    """Draws are made in batches of `num_samples`."""
 
     name = "pretrained"
 
     def __init__(
         self, problem: Problem, settings: SearchSettings, num_samples: int, *, seed: int
     ) -> None:
-        grammar = problem.grammar
         self.num_samples = num_samples
-        self._settings = settings
-        self._writer = trees_only_writer(grammar, problem.tree_prior)
-        self._key = jax.random.key(seed)
-        network = network_of(settings.network)
-        table = make_table(problem.X, problem.data.y, np.random.default_rng(seed))
-        self._network, self._table = network, table
-        self.policy = DataPolicy.create(
-            network,
-            eqx.filter_eval_shape(DataNetwork.read, network, table),
-            grammar.library,
-            grammar.max_tokens,
-            key=jax.random.fold_in(self._key, 0),
-            adapter_width=settings.adapter_width,
-        )
-        self._lessons = Lessons(grammar.max_tokens, settings.most_taught, _MOST_PREFIXES)
-        self._num_drawn = 0
-        self._first: Future[list[_Drawn]] | None = None
+        self._problem, self._settings = problem, settings
+        self._rng = np.random.default_rng([seed, _STREAM])
+        self._seed = seed
+        self._unfolded: Unfolded | None = None
+        self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
+        self._first: Future[list[np.ndarray]] | None = None
+        self._compiling: Future[None] | None = None
+
+    @property
+    def unfolded(self) -> Unfolded:
+        assert self._unfolded is not None, "it has not read the data yet"
+        return self._unfolded
 
     def compile(self) -> None:
         """Beside the search, which has enough to do until the first draws are there."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="dvisr-network")
         self._first = pool.submit(self._read_and_draw)
+        self._compiling = pool.submit(self._compile_lessons)
         pool.shutdown(wait=False)
 
-    def _read_and_draw(self) -> list[_Drawn]:
-        rows = _read(self._network, self._table)
-        self.policy = eqx.tree_at(lambda policy: policy.rows, self.policy, rows)
-        return [self._drawn() for _ in range(self._settings.first_batches)]
+    def _read_and_draw(self) -> list[np.ndarray]:
+        """Until enough prefixes were looked at; a batch for each island at the least."""
+        own, problem = self._settings, self._problem
+        network = network_of(own.network)
+        table = make_table(problem.X, problem.data.y, np.random.default_rng(self._seed))
+        policy = DataPolicy.create(
+            network,
+            _read(network, table),
+            problem.grammar.library,
+            problem.grammar.max_tokens,
+            key=jax.random.key(self._seed),
+            adapter_width=own.adapter_width,
+        )
+        writer = trees_only_writer(problem.grammar, problem.tree_prior)
+        self._unfolded = Unfolded(policy, writer)
+        batches: list[np.ndarray] = []
+        while len(batches) < own.first_batches:
+            if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
+                break
+            batches.append(self.draw()[0])
+        return batches
+
+    def _compile_lessons(self) -> None:
+        """A lesson of nothing."""
+        trees = np.full((0, self._problem.grammar.max_tokens), -1, dtype=np.int8)
+        self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
 
     def begin(self, search: Search) -> None:
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
         batches, self._first = self._first.result(), None
-        for number, drawn in enumerate(batches):
-            search.visited.visit(drawn.trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
-            self._lessons.add(drawn.trees, drawn.signals, drawn.logits)
+        for number, trees in enumerate(batches):
+            search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
 
     def step(self, search: Search, done: float) -> float:
         return float("nan")
 
     def finish(self, search: Search, deadline: float | None) -> None:
-        """Lessons with draws in between, which show what the network still has wrong."""
+        """Lessons until q is the posterior, with draws in between, which show what it still has
+        wrong."""
         own = self._settings
+        if self._compiling is not None:
+            self._compiling.result()
+            self._compiling = None
         for number in range(own.lesson_rounds):
             if number > 0:
                 if deadline is not None and time.perf_counter() > deadline:
                     return
-                drawn = self._drawn()
-                search.visited.visit(drawn.trees, islands=())
-                self._lessons.add(drawn.trees, drawn.signals, drawn.logits)
-            self._look_at(foremost(search, own.most_looked_at))
-            trees = self._lessons.trees
+                if self._gap(search) < own.lesson_goal:
+                    return
+            trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())
-            lesson = self._lessons.lesson(search.visited.tree_log_joint[numbers])
-            adapter = teach(self.policy.adapter, lesson, own.lesson_updates)
-            self.policy = eqx.tree_at(lambda policy: policy.adapter, self.policy, adapter)
+            joint = search.visited.tree_log_joint[numbers]
+            unfolded = self.unfolded
+            unfolded.adapter = self._taught(trees, joint, unfolded.adapter, own.lesson_updates)
+
+    def _gap(self, search: Search) -> float:
+        """Of new draws: nats from their ELBO to the log evidence of what was visited."""
+        trees, log_q = self.draw()
+        visited = search.visited
+        numbers = visited.visit(trees, islands=())
+        floor = search.floor + visited.tree_log_prior[numbers]
+        joint = np.maximum(visited.tree_log_joint[numbers], floor)
+        return log_total(visited.form_log_joint) - float((joint - log_q).mean())
+
+    def _trees_to_teach(self, search: Search) -> np.ndarray:
+        """The likeliest that were visited and the network's own draws, those first that have most
+        of the posterior or of q."""
+        likeliest = foremost(search, self._settings.most_looked_at)
+        trees = {tree.tobytes(): tree for tree in likeliest} | self._drawn
+        rows = np.array(list(trees.values()), dtype=np.int8)
+        numbers = search.visited.visit(rows, islands=())
+        joint = search.visited.tree_log_joint[numbers]
+        importance = np.maximum(joint - log_total(joint), self.unfolded.log_q(rows))
+        order = np.argsort(-importance, kind="stable")[: self._settings.most_taught]
+        return rows[order]
+
+    def _taught(
+        self, trees: np.ndarray, log_joint: np.ndarray, adapter: Adapter, updates: int
+    ) -> Adapter:
+        most = self._settings.most_taught
+        lesson = make_lesson(self.unfolded, trees, log_joint, most, _PREFIXES_A_TREE * most)
+        return teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
 
     def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        drawn = self._drawn()
-        return drawn.trees, drawn.log_q
-
-    def _drawn(self) -> _Drawn:
-        self._num_drawn += 1
-        key = jax.random.fold_in(self._key, self._num_drawn)
-        tokens, log_q, signals, logits = _draw(self.policy, self._writer, self.num_samples, key)
-        return _Drawn(
-            np.asarray(tokens).astype(np.int8),
-            np.asarray(log_q, dtype=np.float64),
-            np.asarray(signals),
-            np.asarray(logits),
-        )
-
-    def _look_at(self, trees: np.ndarray) -> None:
-        """What the decoder makes of given trees, for the lessons."""
-        new = np.array([tree for tree in trees if tree not in self._lessons], dtype=np.int8)
-        size = self.num_samples
-        for start in range(0, len(new), size):
-            part = new[start : start + size]
-            padded = np.resize(part, (size, new.shape[1]))
-            signals, logits = _told(self.policy, self._writer, jnp.asarray(padded, jnp.int32))
-            kept = len(part)
-            self._lessons.add(part, np.asarray(signals)[:kept], np.asarray(logits)[:kept])
+        trees, log_q = self.unfolded.draw(self.num_samples, self._rng)
+        self._drawn.update((tree.tobytes(), tree) for tree in trees)
+        return trees, log_q
 
     def log_prob(self, trees: np.ndarray) -> np.ndarray:
-        """Of trees that it was taught on, from what is kept of them."""
-        found = np.empty(len(trees))
-        places = self._lessons.places(trees)
-        is_kept = places >= 0
-        if is_kept.any():
-            lesson = self._lessons.lesson(np.zeros(len(self._lessons.trees)))
-            kept = np.asarray(log_q_of(self.policy.adapter, lesson), dtype=np.float64)
-            found[is_kept] = kept[places[is_kept]]
-        if not is_kept.all():
-            found[~is_kept] = self._log_prob(trees[~is_kept])
-        return found
-
-    def _log_prob(self, trees: np.ndarray) -> np.ndarray:
-        found, size = np.empty(len(trees)), self.num_samples
-        for start in range(0, len(trees), size):
-            part = trees[start : start + size]
-            padded = jnp.asarray(np.resize(part, (size, trees.shape[1])), dtype=jnp.int32)
-            log_q = _log_q(self.policy, self._writer, padded)
-            found[start : start + len(part)] = np.asarray(log_q)[: len(part)]
-        return found
+        return self.unfolded.log_q(trees)
 
 
 def foremost(search: Search, most: int) -> np.ndarray:
@@ -189,29 +189,3 @@ def foremost(search: Search, most: int) -> np.ndarray:
 @eqx.filter_jit
 def _read(network: DataNetwork, table: Any) -> Any:
     return network.read(table)
-
-
-@eqx.filter_jit
-def _draw(policy: DataPolicy, writer: Writer, num_samples: int, key: Any) -> tuple[Any, ...]:
-    drawn, steps = StratifiedDraws().with_steps(policy, writer, num_samples, key=key)
-    signals = steps.outputs.signal
-    assert signals is not None
-    return drawn.tokens, drawn.log_q, signals, steps.log_probs - policy.adapter(signals)
-
-
-@eqx.filter_jit
-def _told(policy: DataPolicy, writer: Writer, trees: Any) -> tuple[Any, Any]:
-    def of_one(tree: Any) -> tuple[Any, Any]:
-        seen, weights = follow(writer, tree)
-        signals, logits = policy.told(seen)
-        return signals, logits + weights
-
-    return jax.vmap(of_one)(trees)
-
-
-@eqx.filter_jit
-def _log_q(policy: DataPolicy, writer: Writer, trees: Any) -> Any:
-    signals, logits = _told(policy, writer, trees)
-    log_probs = jax.nn.log_softmax(logits + policy.adapter(signals))
-    chosen = trees[..., None] == jnp.arange(log_probs.shape[-1], dtype=jnp.int32)[None, None]
-    return jnp.where(chosen, log_probs, 0.0).sum(axis=(1, 2))

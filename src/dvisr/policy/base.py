@@ -50,7 +50,6 @@ class Outputs(eqx.Module):
 
     logits: Float[Array, " tokens"]
     constant: Float[Array, " outputs"]  # for the head: the token's value, should it be a constant
-    signal: Float[Array, " width"] | None = None  # what the logits were made of, where asked for
 
 
 class AbstractPolicy(eqx.Module):

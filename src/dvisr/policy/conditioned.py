@@ -308,7 +308,7 @@ class DataPolicy(AbstractPolicy):
         signal, moved = self.decoder.step(self.words, observation, self.rows, memory)
         logits = self.decoder.logits(self.words, signal) + self.adapter(signal)
         constant = jnp.zeros((self.head.num_outputs,), dtype=self.dtype)
-        return moved, Outputs(logits.astype(self.dtype), constant, signal)
+        return moved, Outputs(logits.astype(self.dtype), constant)
 
     def told(self, seen: Observation) -> tuple[Array, Array]:
         """Of all tokens of a told tree at once: the signals, and the logits before the adapter's

@@ -100,18 +100,14 @@ class StratifiedDraws(AbstractDraws):
     def __call__(
         self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
     ) -> Sample:
-        return self.with_steps(policy, writer, num_samples, key=key)[0]
-
-    def with_steps(
-        self, policy: AbstractPolicy, writer: Writer, num_samples: int, *, key: PRNGKeyArray
-    ) -> tuple[Sample, Step]:
-        """The draws, and what was said at each step."""
         start_key, samples_key = jax.random.split(key)
         start = jax.random.uniform(start_key, dtype=policy.dtype)
         points = (jnp.arange(num_samples, dtype=policy.dtype) + start) / num_samples
         grain = jnp.asarray(np.finfo(policy.dtype).eps, dtype=policy.dtype)
         keys = jax.random.split(samples_key, num_samples)
-        return jax.vmap(lambda p, k: _draw(policy, writer, p, grain, k, self.share))(points, keys)
+        return jax.vmap(lambda p, k: _draw(policy, writer, p, grain, k, self.share)[0])(
+            points, keys
+        )
 
 
 def _draw(

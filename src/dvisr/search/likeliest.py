@@ -19,6 +19,9 @@ from dvisr.search.legality import Legality
 
 _STEP = 1.0  # nats by which the least probability is lowered until there are enough trees
 _ROOM = 4  # times as many trees as are asked for, before rules of counts and ties
+_FEWEST_TO_GUESS = 200  # trees, from which on the number further down is guessed
+_MARGIN = 1.3  # times as many trees as are asked for are aimed at
+_MOST_STEPS = 6
 
 
 class _Tables(NamedTuple):
@@ -60,20 +63,47 @@ def likeliest_trees(
     rows = np.full((_ROOM * most + 1, grammar.max_tokens), -1, dtype=np.int8)
     logs = np.empty(len(rows))
     least, lowest = float(tables.best[0] + tables.log_size.max()), _lowest(grammar, tables)
-    kept, bound = rows[:0].copy(), np.inf
     is_legal = Legality(grammar)
-    while least > lowest:
-        least -= _STEP
+    counts: list[int] = []
+    step = _STEP
+
+    def found_above(least: float) -> tuple[np.ndarray, int]:
+        """The rows of legal trees, likeliest first, and the number of all."""
         count = _write(tables, least, rows, logs)
-        if count > _ROOM * most:
-            return kept, bound
+        if count > _ROOM * most or (count < most and least > lowest):
+            return np.zeros(0, dtype=np.int64), count
         found = np.flatnonzero(is_legal(rows[:count]))
-        order = found[np.argsort(-logs[found], kind="stable")]
+        return found[np.argsort(-logs[found], kind="stable")], count
+
+    while True:
+        least -= step
+        order, count = found_above(least)
         if len(order) > most:
             bound = float(logs[order[most]])
             return rows[order[logs[order] > bound + 1e-9]].copy(), bound
-        kept, bound = rows[order].copy(), least
-    return kept, -np.inf
+        if least <= lowest and count <= _ROOM * most:
+            return rows[order].copy(), -np.inf
+        if count > _ROOM * most:
+            least += step
+            if step > _STEP:  # too far at once
+                step, counts = _STEP, []
+                continue
+            count = _write(tables, least, rows, logs)
+            order = np.flatnonzero(is_legal(rows[:count]))
+            if count > _ROOM * most or len(order) > most:  # the likeliest are too many already
+                return rows[:0].copy(), np.inf
+            return rows[order[np.argsort(-logs[order], kind="stable")]].copy(), least
+        counts.append(count)
+        step = _step_to(most, counts, step)
+
+
+def _step_to(most: int, counts: list[int], step: float) -> float:
+    """Nats to go further down for about so many trees, at the rate at which the last step found
+    more."""
+    if len(counts) < 2 or counts[-1] < _FEWEST_TO_GUESS or counts[-1] <= counts[-2]:
+        return _STEP
+    rate = np.log(counts[-1] / counts[-2]) / step
+    return float(np.clip(np.log(_MARGIN * most / counts[-1]) / rate, _STEP, _MOST_STEPS * _STEP))
 
 
 def of_subtrees(grammar: Grammar, prior: TreePrior, max_tokens: int) -> tuple[Grammar, TreePrior]:

@@ -113,10 +113,9 @@ class Matching:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
         them, at most so many."""
         trees = self.trees[: self._settings.table_contexts]
-        values = max(1, self._values.size)
+        room = max(1, self._settings.most_matched_values // max(1, self._values.size))
         contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0)
-        likeliest = np.argsort(-contexts.log_prior, kind="stable")
-        chosen = likeliest[: max(1, self._settings.most_matched_values // values)]
+        chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
         return self._filled(contexts.chosen(chosen), most, None)
 
     def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
