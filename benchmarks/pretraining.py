@@ -59,7 +59,7 @@ def without_features(*numbers: int) -> Callable[[], None]:
             kept[list(numbers)] = 0.0
             return shown * jnp.asarray(kept)[None, None]
 
-        reading.features = part  # type: ignore[assignment]
+        reading.features = part
 
     return change
 
@@ -249,8 +249,8 @@ def log_q_with_holes(
 
 
 def with_holes() -> None:
-    training.DataNetwork = HoleNetwork  # type: ignore[misc,assignment]
-    training.log_q = log_q_with_holes  # type: ignore[assignment]
+    changed: Any = training
+    changed.DataNetwork, changed.log_q = HoleNetwork, log_q_with_holes
 
 
 # Trainings -------------------------------------------------------------------------------------
@@ -293,8 +293,8 @@ def train(name: str, steps: int) -> dict[str, Any]:
     variant.change()
     maker = LawMaker.create(science, LawSettings())
     settings = TrainingSettings(seed=variant.seed, warmup=steps // 8)
-    drawn: Any = eqx.filter_jit(lambda m, k: draw_good(m, k, _NUM_HELD_OUT, 2.6))
-    laws = drawn(maker, jax.random.key(_HELD_OUT_SEED))
+    drawn: Any = eqx.filter_jit(draw_good)
+    laws = drawn(maker, jax.random.key(_HELD_OUT_SEED), _NUM_HELD_OUT, settings.drawn)
     trainer = Trainer(maker, variant.sizes, settings)
     weights = sum(
         leaf.size for leaf in jax.tree.leaves(eqx.filter(trainer.state.network, eqx.is_array))

@@ -48,7 +48,8 @@ def asked(unfolded: Unfolded, trees: np.ndarray) -> np.ndarray:
 def loud_adapter(unfolded: Unfolded) -> Adapter:
     outer = unfolded.adapter.outer
     weight = jax.random.normal(jax.random.key(3), outer.weight.shape, dtype=jnp.float32)
-    return eqx.tree_at(lambda a: a.outer.weight, unfolded.adapter, weight)
+    loud: Adapter = eqx.tree_at(lambda a: a.outer.weight, unfolded.adapter, weight)
+    return loud
 
 
 @pytest.mark.parametrize("rules", ["default", "none"])
