@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dvisr.evaluation import evaluate
 from dvisr.expression import Expression, ParseError, infix, latex, parse, simplified, to_sympy
 from dvisr.expression.parsing import MAX_NESTING
 from dvisr.library import Library, new_operator
@@ -92,10 +94,54 @@ def test_spelling(text: str, printed: str) -> None:
 
 def test_constants_print_with_their_values() -> None:
     expression = parse("x0 * c + c", LIBRARY).with_constants([2.5, -1e-7])
-    assert infix(expression) == "x0 * 2.5 + -1e-07"
-    assert latex(expression) == r"x_{0} \cdot 2.5 + -1 \cdot 10^{-7}"
+    assert infix(expression) == "x0 * 2.5 - 1e-07"
+    assert latex(expression) == r"x_{0} \cdot 2.5 - 1 \cdot 10^{-7}"
     with pytest.raises(ValueError, match="2 constant"):
         parse("x0 * c + c", LIBRARY).with_constants([1.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "printed"),
+    [
+        ("x0 + c", [-0.003], "x0 - 0.003"),
+        ("x0 - c", [-0.003], "x0 + 0.003"),
+        ("x0 + c * x1", [-0.5], "x0 - 0.5 * x1"),
+        ("x0 - c / x1 * x0", [-2.0], "x0 + 2 / x1 * x0"),
+        ("x0 + (c + x1)", [-0.5], "x0 + (-0.5 + x1)"),
+        ("x0 + c ^ x1", [-0.5], "x0 + (-0.5) ^ x1"),
+        ("c + x0", [-0.5], "-0.5 + x0"),
+        ("x0 * c", [-0.5], "x0 * -0.5"),
+        ("x0 + x1 * c + -x0", [-0.5], "x0 + x1 * -0.5 - x0"),
+        ("x0 - -x1 * c", [-0.5], "x0 + x1 * -0.5"),
+        ("x0 + -c", [-0.5], "x0 + 0.5"),
+    ],
+)
+def test_a_sign_is_taken_into_the_sum(text: str, values: list[float], printed: str) -> None:
+    expression = parse(text, LIBRARY).with_constants(values)
+    assert infix(expression) == printed
+    assert "+ -" not in latex(expression)
+    assert "- -" not in latex(expression)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_with_numbers_the_text_has_the_same_values(data: st.DataObject) -> None:
+    """It is read back over a library with those numbers, and evaluated."""
+    library = Library.create("+,-,*,/,neg,square,2,-1", ["x", "y"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+    numbers = st.sampled_from([-3.5, -0.25, 0.75, 6.5, 1e-9, -1e9])
+    values = [data.draw(numbers) for _ in range(expression.num_constants)]
+    valued = expression.with_constants(values)
+    text = infix(valued)
+    literals = dict.fromkeys(f"{abs(value):.6g}" for value in values)
+    plain = Library.create(["+", "-", "*", "/", "neg", "square", "2", "1", *literals], ["x", "y"])
+    X = np.array([[0.7, -1.3], [2.1, 0.4]])
+    computed, defined = evaluate(valued, X)
+    again, defined_again = evaluate(parse(text, plain), X)
+    np.testing.assert_array_equal(defined, defined_again)
+    np.testing.assert_allclose(
+        np.where(defined, computed, 0.0), np.where(defined, again, 0.0), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console, printable, verdict_lines
+from dvisr.cli.console import (
+    finite,
+    late_progress,
+    new_console,
+    number,
+    printable,
+    verdict_lines,
+    with_error,
+)
 from dvisr.cli.options import chosen_noise, noise_option, table_options
-from dvisr.comparing import Comparison
-from dvisr.comparing import compare as compare_formulas
-from dvisr.data import dataset_from_table, read_table
+
+if TYPE_CHECKING:
+    from dvisr.comparing import Comparison
 
 
-@click.command(short_help="Formulas that you name, weighed against each other.")
+@click.command
 @table_options
 @click.option(
     "--expression",
@@ -41,7 +47,7 @@ from dvisr.data import dataset_from_table, read_table
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def compare(
-    data: Path,
+    data: str,
     target: str,
     expressions: tuple[str, ...],
     features: tuple[str, ...] | None,
@@ -52,11 +58,15 @@ def compare(
 ) -> None:
     """Which of these formulas the data support, by how much, and with which constants.
 
-    DATA is a CSV file with a header, or a Parquet file.
+    DATA is a table with a header: CSV, Parquet or .xlsx, also with .gz, or - for standard input.
     """
+    from dvisr.data import dataset_from_table, read_table
+
     dataset = dataset_from_table(read_table(data), target, features=features, err=err)
     settings["noise"] = chosen_noise(settings["noise"], err)
     with late_progress("weighing formulas"):
+        from dvisr.comparing import compare as compare_formulas
+
         found = compare_formulas(
             dataset.X,
             dataset.y,
@@ -124,11 +134,11 @@ def _print_formulas(console: Console, found: Comparison) -> None:
             str(rank),
             Text(printable(row["equation"])),
             f"{probability:.6f}" if probability >= 5e-7 else f"{probability:.2e}",
-            _with_error(row["log_evidence"], row["log_evidence_stderr"]),
-            _number(row["log_bayes_factor"]),
-            _with_error(row["noise_std"], row["noise_std_std"]),
-            _with_error(row["elpd_loo"], row["elpd_loo_se"]),
-            _number(row["r2"]),
+            with_error(row["log_evidence"], row["log_evidence_stderr"]),
+            number(row["log_bayes_factor"]),
+            with_error(row["noise_std"], row["noise_std_std"]),
+            with_error(row["elpd_loo"], row["elpd_loo_se"]),
+            number(row["r2"]),
         )
     console.print(table)
 
@@ -144,16 +154,3 @@ def _print_constants(console: Console, found: Comparison) -> None:
         table.add_row(Text(printable(row["expression"])), row["constant"], *numbers)
     console.print(table)
 
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"
-
-
-def _with_error(value: float, error: float) -> str:
-    """A number to the digits that its error leaves."""
-    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
-        return _number(value)
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    if digits > 8 or abs(value) >= 1e8:
-        return f"{value:.6g} ± {error:.1g}"
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
