@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 
 import numpy as np
@@ -11,9 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvisr.evaluation import evaluate
-from dvisr.expression import Expression, ParseError, infix, latex, parse, simplified, to_sympy
+from dvisr.expression import (
+    Expression,
+    ParseError,
+    fold,
+    infix,
+    latex,
+    parse,
+    parse_with_parameters,
+    simplified,
+    to_sympy,
+)
 from dvisr.expression.parsing import MAX_NESTING
-from dvisr.library import Library, new_operator
+from dvisr.library import Library, Token, new_operator
 from tests import strategies
 
 
@@ -55,7 +66,7 @@ def test_only_needed_parentheses(expression: Expression) -> None:
             assert parse(bare, expression.library) != expression, (text, bare)
 
 
-LIBRARY = Library.create("+,-,*,/,^,sin,exp,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True)
+LIBRARY = Library.create("+,-,*,/,^,sin,exp,log,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +95,15 @@ LIBRARY = Library.create("+,-,*,/,^,sin,exp,neg,square,1,-1,2,0.5,pi", ["x0", "x
         ("-(-x0)", "--x0"),
         (".5 * pi", "0.5 * pi"),
         ("5e-1", "0.5"),
+        ("2x0", "2 * x0"),
+        ("2 x0 ** 2", "2 * x0 ^ 2"),
+        ("x1 + 2(x0 + x1)", "x1 + 2 * (x0 + x1)"),
+        ("-2sin(x0)", "-2 * sin(x0)"),
+        ("x0 - 2pi * x1", "x0 - 2 * pi * x1"),
+        ("x0 * 2x1", "x0 * 2 * x1"),
+        ("2exp(x0)", "2 * exp(x0)"),
+        ("ln(x0)", "log(x0)"),
+        ("ln (x0)", "log(x0)"),
     ],
 )
 def test_spelling(text: str, printed: str) -> None:
@@ -160,7 +180,14 @@ def test_with_numbers_the_text_has_the_same_values(data: st.DataObject) -> None:
         ("x0 $ x1", "'\\$' at column 4 can't be read"),
         ("3", "the number 3 at column 1 is not in the library"),
         ("1e999", "not in the library"),
-        ("log(x0)", "'log' at column 1 is not in the library"),
+        ("tan(x0)", "'tan' at column 1 is not in the library"),
+        ("2(x0 + x1)x1", "unexpected 'x1' at column 11: write \\* for a product"),
+        ("x0(x1)", "unexpected '\\(' at column 3: write \\* for a product"),
+        ("x0 2", "unexpected '2' at column 4"),
+        ("1/2x0", "'2x0' after '/' at column 3 can be read in two ways"),
+        ("1/-2x0", "can be read in two ways"),
+        ("x0^2x1", "'2x1' after '\\^' at column 4 can be read in two ways"),
+        ("x0^2(x1)", "can be read in two ways"),
         ("x0 % x1", "can't be read"),
         ("x0 == x1", "can't be read"),
         ("`x0", "can't be read"),
@@ -169,6 +196,75 @@ def test_with_numbers_the_text_has_the_same_values(data: st.DataObject) -> None:
 def test_parse_errors_say_what_and_where(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse(text, LIBRARY)
+
+
+RESPELT = {
+    "log": lambda name, texts: f"ln ({texts[0]})",
+    "^": lambda name, texts: f"(({texts[0]})** ({texts[1]}))",
+    "neg": lambda name, texts: f"( -({texts[0]}))",
+}
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_other_spellings_give_the_same_tree(data: st.DataObject) -> None:
+    """ln and **, brackets everywhere, and products of a number without their sign."""
+    library = Library.create("+,*,/,^,log,neg,2,0.5", ["x", "y z"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+
+    def combine(token: Token, index: int, texts: list[str]) -> str:
+        if token.is_leaf:
+            return token.name
+        if token.name == "*" and texts[0] in ("2", "0.5"):
+            return f"( {texts[0]}({texts[1]}))"
+        if token.name in RESPELT:
+            return RESPELT[token.name](token.name, texts)
+        return f"({texts[0]}{token.name}{texts[1]})"
+
+    assert parse(fold(expression, combine), library) == expression
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_constants_by_any_name_give_the_same_tree(data: st.DataObject) -> None:
+    library = Library.create("+,*,/,sin,neg,2", ["x", "y z"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+    count = expression.num_constants  # of 15 tokens: 8 at most
+    known = ["alpha", "beta", "gamma", "k", "rate", "M_0", "q7", "Omega"][:count]
+    unnamed = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    names = ["c" if bare else name for bare, name in zip(unnamed, known, strict=True)]
+    given_names = iter(names)
+    pieces = re.split(r"\bc\b(?![^`]*`[^`]*$)", str(expression))
+    text = pieces[0] + "".join(next(given_names) + piece for piece in pieces[1:])
+    found, found_names = parse_with_parameters(text, library)
+    assert found == expression
+    expected = [f"c{place}" if name == "c" else name for place, name in enumerate(names)]
+    assert list(found_names) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a * x0 + a", "'a' at column 10 stands there a second time"),
+        ("a * x2", "'x2' at column 5 is no column: did you mean 'x0'"),
+        ("a * spede", "did you mean 'speed'"),
+        ("e ^ x0", "write exp\\(x\\) for e\\^x"),
+        ("f(x0)", "'f' at column 1 is not in the library"),
+        ("a x0", "unexpected 'x0' at column 3: write \\* for a product"),
+        ("tan * x0", "'tan' at column 1 is not in the library"),
+    ],
+)
+def test_names_that_are_no_constants(text: str, message: str) -> None:
+    library = Library.create("+,*,^,exp", ["x0", "speed"], constants=True)
+    with pytest.raises(ParseError, match=message):
+        parse_with_parameters(text, library)
+
+
+def test_names_of_constants_that_have_none_are_not_taken() -> None:
+    library = Library.create("+,*", ["x"], constants=True)
+    assert parse_with_parameters("c1 * x + c", library)[1] == ("c1", "_c1")
+    with pytest.raises(ParseError, match="'a' at column 1 is not in the library"):
+        parse_with_parameters("a * x", Library.create("+,*", ["x"]))
 
 
 HOSTILE = [

@@ -1,7 +1,7 @@
 """Expressions on the host: read, printed, compared."""
 
 from dvisr.expression.canonical import canonical_form
-from dvisr.expression.parsing import ParseError, parse
+from dvisr.expression.parsing import ParseError, parse, parse_with_parameters
 from dvisr.expression.printing import infix, latex
 from dvisr.expression.symbolic import simplified, to_sympy
 from dvisr.expression.tree import Expression, fold
@@ -14,6 +14,7 @@ __all__ = [
     "infix",
     "latex",
     "parse",
+    "parse_with_parameters",
     "simplified",
     "to_sympy",
 ]
