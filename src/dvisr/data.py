@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pandas as pd
 
 from dvisr.types import Dataset, as_numbers
@@ -37,6 +38,13 @@ PLANETS = pd.DataFrame(
         ],
     }
 )  # fmt: skip
+
+
+def cooling_table() -> pd.DataFrame:
+    """Made by a formula: warmth = 62 exp(-0.11 t), with Gaussian noise of 0.5."""
+    t = np.linspace(0.0, 23.0, 24)
+    noise = np.random.default_rng(0).normal(scale=0.5, size=len(t))
+    return pd.DataFrame({"t": t, "warmth": 62.0 * np.exp(-0.11 * t) + noise})
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
