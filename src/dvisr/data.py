@@ -65,7 +65,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
 def _content(path: str) -> tuple[bytes, str]:
     """What is in a file, and how to call it."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
-        raise ValueError(f"{path[:100]!r} is an address, and only files are read: download it first")
+        raise ValueError(
+            f"{path[:100]!r} is an address, and only files are read: download it first"
+        )
     if path == "-":
         if sys.stdin.isatty():
             raise ValueError("there is nothing on standard input: pipe a table into the command")
@@ -86,7 +88,7 @@ def _content(path: str) -> tuple[bytes, str]:
         raise ValueError(f"{place.name} can't be read: {error.strerror}") from None
 
 
-def _limited(file: IO[bytes], name: str) -> bytes:
+def _limited(file: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ValueError(f"{name} is larger than {MAX_BYTES / 1e9:.0f} GB")

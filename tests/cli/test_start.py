@@ -142,5 +142,5 @@ def complete(line: str, position: int) -> list[str]:
 
 def test_the_shell_is_offered_commands_and_options() -> None:
     assert complete("dvisr ", 1) == list(COMMANDS)
-    assert complete("dvisr ex", 1) == ["exact", "export"]
+    assert complete("dvisr ex", 1) == ["export", "exact"]
     assert "--max-tokens" in complete("dvisr fit --max", 2)

@@ -143,7 +143,7 @@ def test_too_much_is_refused_packed_or_not(
     with pytest.raises(ValueError, match="is larger than"):
         read_table(path)
     path.write_bytes(gzip.compress(b"x" * 1001))
-    with pytest.raises(ValueError, match="what is in t.csv is larger than"):
+    with pytest.raises(ValueError, match=r"what is in t\.csv is larger than"):
         read_table(path)
     piped(b"x" * 1001)
     with pytest.raises(ValueError, match="standard input is larger than"):
@@ -199,5 +199,5 @@ def test_excel_files_as_they_are(tmp_path: Path) -> None:
     pd.DataFrame({"x0": [0.5, 1.5], "y": [0.25, 2.25]}).to_excel(path, index=False)
     check(read_table(path))
     path.write_bytes(zipped())
-    with pytest.raises(ValueError, match="can't be read as .xlsx"):
+    with pytest.raises(ValueError, match=r"can't be read as \.xlsx"):
         read_table(path)

@@ -66,7 +66,9 @@ def test_only_needed_parentheses(expression: Expression) -> None:
             assert parse(bare, expression.library) != expression, (text, bare)
 
 
-LIBRARY = Library.create("+,-,*,/,^,sin,exp,log,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True)
+LIBRARY = Library.create(
+    "+,-,*,/,^,sin,exp,log,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True
+)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     "expressions",
     multiple=True,
     required=True,
-    help='A formula such as "c * x0 + c", every c a constant to be found; give several.',
+    help='A formula such as "c * x0 + c" or "a * x0 + b": every c, and every name that is no '
+    "column, is a constant to be found; give several.",
 )
 @noise_option()
 @click.option(
@@ -114,7 +115,10 @@ def _print(found: Comparison, coverage: float) -> None:
     console.print("Formulas, best first, with their likeliest constants")
     _print_formulas(console, found)
     if len(found.constants):
-        console.print(f"\nConstants, with intervals of {100.0 * coverage:g} %")
+        console.print(
+            f"\nConstants: the likeliest values, as in the formulas, with intervals of "
+            f"{100.0 * coverage:g} %"
+        )
         _print_constants(console, found)
     for sentence in [*verdict_lines(found.verdict_), *found.assumptions]:
         console.print(Text(printable(sentence)))
@@ -146,11 +150,10 @@ def _print_formulas(console: Console, found: Comparison) -> None:
 def _print_constants(console: Console, found: Comparison) -> None:
     table = Table()
     table.add_column("formula", overflow="fold")
-    columns = ("constant", "mean", "std", "low", "high", "mode")
-    for name in columns:
-        table.add_column(name, justify="right")
+    columns = {"mode": "likeliest", "std": "standard deviation", "low": "low", "high": "high"}
+    for head in ("constant", *columns.values()):
+        table.add_column(head, justify="right")
     for row in found.constants.to_dict(orient="records"):
-        numbers = [f"{row[name]:.6g}" for name in columns[1:]]
-        table.add_row(Text(printable(row["expression"])), row["constant"], *numbers)
+        numbers = [f"{row[name]:.6g}" for name in columns]
+        table.add_row(Text(printable(row["expression"])), Text(row["constant"]), *numbers)
     console.print(table)
-

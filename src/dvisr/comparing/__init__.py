@@ -167,9 +167,7 @@ def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[_Formul
     return formulas
 
 
-def _compared(
-    problem: Problem, formula: _Formula, seed: int, settings: FitSettings
-) -> Compared:
+def _compared(problem: Problem, formula: _Formula, seed: int, settings: FitSettings) -> Compared:
     expression, names = formula
     engine = Engine.of(problem, num_threads=1)
     own = own_seed(seed, expression)
