@@ -15,7 +15,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from dvisr import __version__
+import dvisr
 from dvisr.cli.status import INTERRUPTED, OK, WRONG_REQUEST
 
 COMMANDS = {
@@ -109,7 +109,7 @@ def _fail(message: str) -> None:
     'dvisr)" in ~/.bashrc; zsh_source in ~/.zshrc for zsh; for fish, _DVISR_COMPLETE=fish_source '
     "dvisr | source in its config.fish.",
 )
-@click.version_option(__version__, prog_name="dvisr")
+@click.version_option(dvisr.__version__, prog_name="dvisr")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Symbolic regression with a posterior: which formulas, with what probability."""

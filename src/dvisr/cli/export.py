@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dvisr import __version__
+import dvisr
 from dvisr.cli.output import write_text
 from dvisr.cli.saved import check_run, chosen_functions, index_option, load_run, run_argument
 
@@ -94,8 +94,8 @@ def _python(model: DVISRRegressor, chosen: Sequence[int]) -> str:
     pairs = python_arguments(model.expression(chosen[0]))
     columns = [f"#   {argument}: {name!a}" for argument, name in pairs]
     parts = [
-        f"# Formulas found by dvisr {__version__}, likeliest first, at their likeliest constants.\n"
-        "# Each takes all columns, as arrays or numbers:\n" + "\n".join(columns),
+        f"# Formulas found by dvisr {dvisr.__version__}, likeliest first, at their likeliest "
+        "constants.\n# Each takes all columns, as arrays or numbers:\n" + "\n".join(columns),
         "import numpy as np",
     ]
     for index in chosen:
