@@ -250,6 +250,8 @@ def test_constants_by_any_name_give_the_same_tree(data: st.DataObject) -> None:
         ("a * x0 + a", "'a' at column 10 stands there a second time"),
         ("a * x2", "'x2' at column 5 is no column: did you mean 'x0'"),
         ("a * spede", "did you mean 'speed'"),
+        ("a * X0", "did you mean 'x0'"),
+        ("Speed + a", "did you mean 'speed'"),
         ("e ^ x0", "write exp\\(x\\) for e\\^x"),
         ("f(x0)", "'f' at column 1 is not in the library"),
         ("a x0", "unexpected 'x0' at column 3: write \\* for a product"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Sequence
 
 from dvisr.expression.lexing import MAX_TOKENS, SYNONYMS, Lexeme, ParseError, lexemes_of
 from dvisr.expression.printing import least_precedences
@@ -216,13 +217,10 @@ class _Parser:
         name, where = lexeme.text, f"{_shortened(lexeme.text)!r} at column {lexeme.column}"
         if name in ("e", "E"):
             raise ParseError(f"{where} is no column: write exp(x) for e^x, or name it otherwise")
-        columns = list(self.library.variables)
-        stem = name.rstrip("0123456789")
-        alike = [column for column in columns if column.rstrip("0123456789") == stem]
-        close = difflib.get_close_matches(name, columns, n=1) or alike[:1]
-        if close:
+        slip = _alike(name, self.library.variables)
+        if slip is not None:
             raise ParseError(
-                f"{where} is no column: did you mean {close[0]!r}? A constant needs a name that is "
+                f"{where} is no column: did you mean {slip!r}? A constant needs a name that is "
                 f"less like a column's"
             )
         if name in self.constants:
@@ -286,6 +284,17 @@ class _Parser:
         if len(tokens) > MAX_TOKENS:
             raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
         return tokens
+
+
+def _alike(name: str, columns: Sequence[str]) -> str | None:
+    """The column that a name may be a slip for: other capitals, another number, a letter wrong."""
+    plain = {column.lower(): column for column in columns}
+    digits = "0123456789"
+    for column in plain:
+        if column.rstrip(digits) == name.lower().rstrip(digits):
+            return plain[column]
+    close = difflib.get_close_matches(name.lower(), plain, n=1)
+    return plain[close[0]] if close else None
 
 
 def _begins_value(lexeme: Lexeme) -> bool:
