@@ -37,12 +37,16 @@ def test_every_phase_of_a_fit_is_shown(shown: io.StringIO) -> None:
     with console.fit_progress() as report:
         assert wait_for(shown, "getting ready")
         report(3, 10, -12.345)
-        assert wait_for(shown, "searching, step 3 of 10, log evidence -12.3")
+        assert wait_for(shown, "step 3 of 10, log evidence -12.3")
         assert wait_for(shown, "30%")
         report(10, 10, -11.5)
-        assert wait_for(shown, "weighing what was found, log evidence -11.50")
+        assert wait_for(shown, "weighing, log evidence -11.50")
+        shown.truncate(0)
+        assert wait_for(shown, "weighing")
+        assert "%" not in shown.getvalue()
         report(11, 20, -11.25)  # it goes on after all
-        assert wait_for(shown, "searching, step 11 of 20, log evidence -11.25")
+        assert wait_for(shown, "step 11 of 20, log evidence -11.25")
+        assert wait_for(shown, "55%")
 
 
 @pytest.mark.parametrize("shown", [False], indirect=True)

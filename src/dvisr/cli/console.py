@@ -35,14 +35,13 @@ def late_progress(what: str) -> Iterator[Callable[[float], None]]:
 def fit_progress() -> Iterator[Callable[[int, int, float], None]]:
     """The same for a fit, through all of its phases: before its first step it is getting ready,
     after its last it weighs what was found. Steps say what the evidence is by then."""
-    with _late_bar("getting ready") as show:
+    with _late_bar("getting ready (a first fit compiles)") as show:
 
         def report(done: int, steps: int, evidence: float) -> None:
             if done >= steps:
-                show(f"weighing what was found, log evidence {evidence:.2f}", None)
+                show(f"weighing, log evidence {evidence:.2f}", None)
             else:
-                text = f"searching, step {done} of {steps}, log evidence {evidence:.2f}"
-                show(text, done / steps)
+                show(f"step {done} of {steps}, log evidence {evidence:.2f}", done / steps)
 
         yield report
 
@@ -57,7 +56,7 @@ def _late_bar(first: str) -> Iterator[_Show]:
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=12),
         TaskProgressColumn(),
         TextColumn("elapsed"),
         TimeElapsedColumn(),
@@ -74,10 +73,8 @@ def _late_bar(first: str) -> Iterator[_Show]:
     timer.start()
 
     def show(text: str, fraction: float | None) -> None:
-        if fraction is None:
-            bar.update(task, description=text, total=None)
-        else:
-            bar.update(task, description=text, completed=fraction, total=1.0)
+        bar.tasks[0].total = None if fraction is None else 1.0  # `update` can't take it away
+        bar.update(task, description=text, completed=fraction)
 
     try:
         yield show
