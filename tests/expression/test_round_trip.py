@@ -253,13 +253,14 @@ def test_constants_by_any_name_give_the_same_tree(data: st.DataObject) -> None:
         ("a * X0", "did you mean 'x0'"),
         ("Speed + a", "did you mean 'speed'"),
         ("e ^ x0", "write exp\\(x\\) for e\\^x"),
+        ("1_000 * x0", "'_000' at column 2 is not in the library"),
         ("f(x0)", "'f' at column 1 is not in the library"),
         ("a x0", "unexpected 'x0' at column 3: write \\* for a product"),
         ("tan * x0", "'tan' at column 1 is not in the library"),
     ],
 )
 def test_names_that_are_no_constants(text: str, message: str) -> None:
-    library = Library.create("+,*,^,exp", ["x0", "speed"], constants=True)
+    library = Library.create("+,*,^,exp,1", ["x0", "speed"], constants=True)
     with pytest.raises(ParseError, match=message):
         parse_with_parameters(text, library)
 

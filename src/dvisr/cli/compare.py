@@ -97,7 +97,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
 
 def _formula_as_json(found: Comparison, row: dict[Any, Any]) -> dict[str, Any]:
     own = found.constants[found.constants["expression"] == row["expression"]]
-    kept = own[["mean", "std", "low", "high", "mode"]].to_dict(orient="records")
+    kept = own[["constant", "mean", "std", "low", "high", "mode"]].to_dict(orient="records")
     plain = [
         "expression", "equation", "log_evidence", "log_evidence_stderr", "probability",
         "bayes_factor", "log_bayes_factor", "complexity", "r2", "elpd_loo", "elpd_loo_se",

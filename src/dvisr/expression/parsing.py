@@ -210,7 +210,8 @@ class _Parser:
         is_operator = lexeme.text in OPERATORS or lexeme.text in SYNONYMS
         is_known = is_operator or self.library.find(lexeme.text) is not None
         is_called = self._lexemes[self._next].text == "("
-        return self._has_parameters and not is_known and not is_called
+        is_name = lexeme.text[0].isalpha()  # 1_000 is no product with _000
+        return self._has_parameters and is_name and not is_known and not is_called
 
     def _parameter(self, lexeme: Lexeme) -> int:
         """A constant by a name of the user's."""
