@@ -38,3 +38,32 @@ def test_python(code: str, output: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert [line.rstrip() for line in done.stdout.splitlines()] == output.splitlines()
+
+
+SHOWN = [
+    line.removeprefix("$ ")
+    for block in re.findall(r"```console\n((?:(?!```).*\n)*)```", README)
+    for line in block.splitlines()
+    if line.removeprefix("$ ").startswith("dvisr ")
+]
+
+
+def test_commands_are_shown() -> None:
+    assert len(SHOWN) >= 6
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_the_commands_that_are_shown_exist(line: str) -> None:
+    """With their options; what follows a pipe is another's."""
+    import click
+
+    from dvisr.cli import cli
+
+    name, *words = shlex.split(line.partition("|")[0], comments=True)[1:]
+    command = cli.get_command(click.Context(cli), name)
+    if name.startswith("-"):
+        assert name in ("--help", "--version")
+        return
+    assert command is not None, line
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if re.match(r"--?[a-z]", word)} <= {*known, "--help"}, line

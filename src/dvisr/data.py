@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import csv
 import difflib
+import gzip
 import io
 import re
+import sys
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import pandas as pd
 
 from dvisr.types import Dataset, as_numbers
 
 MAX_BYTES = 2_000_000_000
+_GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK\x03\x04", b"PAR1"  # what such files begin with
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 _DELIMITERS = ",;\t|"
 _INDEX = "\0index"  # no column of a file can be called that
 
@@ -33,54 +40,103 @@ PLANETS = pd.DataFrame(
 )  # fmt: skip
 
 
+def cooling_table() -> pd.DataFrame:
+    """Made by a formula: warmth = 62 exp(-0.11 t), with Gaussian noise of 0.5."""
+    t = np.linspace(0.0, 23.0, 24)
+    noise = np.random.default_rng(0).normal(scale=0.5, size=len(t))
+    return pd.DataFrame({"t": t, "warmth": 62.0 * np.exp(-0.11 * t) + noise})
+
+
 def read_table(path: str | Path) -> pd.DataFrame:
-    """A CSV in UTF-8 with a header, its delimiter found by itself, or a Parquet file."""
-    path = Path(path)
+    """A table with a header: CSV in UTF-8, its delimiter found by itself, Parquet or .xlsx, any of
+    them also compressed by gzip. `-` is standard input."""
+    content, name = _content(str(path))
+    if content.startswith(_GZIP):
+        content = _unpacked(content, name)
+    if content.startswith(_PARQUET) or Path(name).suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(content, name)
+    if content.startswith(_ZIP) or Path(name).suffix.lower() == ".xlsx":
+        return _read_excel(content, name)
+    if content.startswith(_OLD_EXCEL):
+        raise ValueError(f"{name} is an old Excel file: save it as .xlsx or as CSV in UTF-8")
+    return _read_csv(content, name)
+
+
+def _content(path: str) -> tuple[bytes, str]:
+    """What is in a file, and how to call it."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        raise ValueError(
+            f"{path[:100]!r} is an address, and only files are read: download it first"
+        )
+    if path == "-":
+        if sys.stdin.isatty():
+            raise ValueError("there is nothing on standard input: pipe a table into the command")
+        return _limited(sys.stdin.buffer, "standard input"), "standard input"
+    place = Path(path)
     try:
-        exists = path.exists()
+        exists, is_folder = place.exists(), place.is_dir()
     except OSError:  # a name too long to be one
-        exists = False
+        exists, is_folder = False, False
     if not exists:
-        raise ValueError(f"there is no file {str(path)[:100]!r}: check the path")
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is not a file: give a CSV or Parquet file")
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{str(path)!r} is larger than {MAX_BYTES / 1e9:.0f} GB")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return _read_parquet(path)
-    return _read_csv(path)
+        raise ValueError(f"there is no file {path[:100]!r}: check the path")
+    if is_folder:
+        raise ValueError(f"{path!r} is not a file: give a CSV, Parquet or .xlsx file")
+    try:
+        with place.open("rb") as file:  # a file, or a pipe such as <(command)
+            return _limited(file, repr(path)), place.name
+    except OSError as error:
+        raise ValueError(f"{place.name} can't be read: {error.strerror}") from None
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _limited(file: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
+    content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{name} is larger than {MAX_BYTES / 1e9:.0f} GB")
+    return content
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            return _limited(file, f"what is in {name}")
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{name} can't be unpacked ({_first_line(error)}): copy it anew") from None
+
+
+def _read_parquet(content: bytes, name: str) -> pd.DataFrame:
     import pyarrow
 
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(io.BytesIO(content))
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path.name} can't be read as Parquet: {_first_line(error)}") from None
+        raise ValueError(f"{name} can't be read as Parquet: {_first_line(error)}") from None
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_excel(content: bytes, name: str) -> pd.DataFrame:
+    """The first sheet."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
+        table = pd.read_excel(io.BytesIO(content))
+    except ImportError:
         raise ValueError(
-            f"{path.name} is not UTF-8 text (byte {error.start}): save it as CSV in UTF-8"
+            f"reading {name} needs the package openpyxl, which is not installed: install it, or "
+            f"save the sheet as CSV in UTF-8"
         ) from None
-    except OSError as error:
-        raise ValueError(f"{path.name} can't be read: {error.strerror}") from None
-    if not text.strip():
-        raise ValueError(f"{path.name} is empty: it needs a header and rows of numbers")
-    if "\0" in text:
-        raise ValueError(f"{path.name} holds NUL bytes, so it is no CSV: save it as CSV in UTF-8")
-    text = re.sub(r"\A(\s*#[^\n]*(\n|\Z)|\s*\n)+", "", text)  # notes above the header
-    if not text:
-        raise ValueError(f"{path.name} holds nothing but comments: it needs a header and rows")
+    except Exception as error:  # a broken file fails in many ways
+        raise ValueError(f"{name} can't be read as .xlsx: {_first_line(error)}") from None
+    table.columns = [str(column).strip() for column in table.columns]
+    _check_header(["" if c.startswith("Unnamed:") else c for c in table.columns], name)
+    if len(table) == 0:
+        raise ValueError(f"{name} has a header but no rows: add some")
+    return table
+
+
+def _read_csv(content: bytes, name: str) -> pd.DataFrame:
+    text = _decoded(content, name)
     delimiter = _delimiter(text)
-    header = [name.strip() for name in next(_rows(text, delimiter))]
+    header = [column.strip() for column in next(_rows(text, delimiter))]
     if len(header) > 2 and header[0] == "":
         header[0] = _INDEX  # row numbers, as pandas writes them
-    _check_header(header, path.name)
+    _check_header(header, name)
     try:
         table = _parsed(text, delimiter, header, ".")
         if delimiter != "," and _num_numeric(table) < len(header):
@@ -89,11 +145,43 @@ def _read_csv(path: Path) -> pd.DataFrame:
             if _num_numeric(with_commas) > _num_numeric(table):
                 table = with_commas
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        raise ValueError(f"{path.name} can't be read as a table: {_first_line(error)}") from None
+        raise ValueError(f"{name} can't be read as a table: {_first_line(error)}") from None
     table = table.drop(columns=[_INDEX], errors="ignore")
     if len(table) == 0:
-        raise ValueError(f"{path.name} has a header but no rows: add some")
+        raise ValueError(f"{name} has a header but no rows: add some")
     return table
+
+
+def _decoded(content: bytes, name: str) -> str:
+    """The text, from its header on."""
+    try:
+        text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig").read()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 text (byte {error.start}): save it as CSV in UTF-8"
+        ) from None
+    if not text.strip():
+        raise ValueError(f"{name} is empty: it needs a header and rows of numbers")
+    if "\0" in text:
+        raise ValueError(f"{name} holds NUL bytes, so it is no CSV: save it as CSV in UTF-8")
+    notes = re.match(r"(\s*#[^\n]*(\n|\Z)|\s*\n)*", text)  # above the header
+    rest = text[notes.end() :] if notes else text
+    if not rest:
+        raise ValueError(f"{name} holds nothing but comments: it needs a header and rows")
+    return _commented_header(notes.group() if notes else "", rest) + rest
+
+
+def _commented_header(notes: str, rest: str) -> str:
+    """The last note as a line of names, if that is what it is, as in `#x,y`: where the first row
+    below it holds numbers, and as many fields as it."""
+    written = [line.strip().lstrip("#").strip() for line in notes.splitlines() if line.strip()]
+    if not written:
+        return ""
+    candidate = written[-1] + "\n"
+    first_rows = _rows(candidate + rest, _delimiter(candidate + rest))
+    header, first = next(first_rows), next(first_rows, [])
+    is_header = len(header) == len(first) > 1 and not any(_is_number(name) for name in header)
+    return candidate if is_header and any(_is_number(field) for field in first) else ""
 
 
 def _parsed(text: str, delimiter: str, header: list[str], decimal: str) -> pd.DataFrame:
@@ -185,11 +273,7 @@ def dataset_from_table(
     """Pick the columns; without `features`, all that are neither target nor error bar."""
     names = [str(name) for name in table.columns]
     table = table.set_axis(names, axis=1)
-    for name in [target, *([] if err is None else [err]), *(features or [])]:
-        if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(names[:20])}"
-            raise ValueError(f"there is no column {name!r}: {hint}")
+    check_columns(names, [target, *([] if err is None else [err]), *(features or [])])
     is_chosen = features is not None
     if features is None:
         features = [name for name in names if name not in (target, err)]
@@ -207,3 +291,12 @@ def dataset_from_table(
         if is_chosen or "column " not in str(error):
             raise
         raise ValueError(f"{error}; choose other columns with --features a,b") from None
+
+
+def check_columns(names: Sequence[str], wanted: Sequence[str]) -> None:
+    """A `ValueError` that names the first of the wanted columns that is not there."""
+    for name in wanted:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(names[:20])}"
+            raise ValueError(f"there is no column {name!r}: {hint}")

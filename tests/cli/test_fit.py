@@ -99,8 +99,9 @@ def test_compare_weighs_formulas(line: str) -> None:
     found = json.loads(done.stdout)
     assert [row["expression"] for row in found["expressions"]] == ["c * x + c", "c * x"]
     assert found["expressions"][0]["probability"] > 0.999
+    assert [one["constant"] for one in found["expressions"][0]["constants"]] == ["c0", "c1"]
     assert found["verdict"] == "ok"
-    wrong = dvisr("compare", line, "--target", "y", "--expression", "c * q")
+    wrong = dvisr("compare", line, "--target", "y", "--expression", "c * q(x)")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
 
 

@@ -218,6 +218,16 @@ def test_the_same_seed_gives_the_same_answer_whatever_the_order_and_the_rivals()
     compare(X, Y, ["c"], random_state=np.random.default_rng(1))
 
 
+def test_constants_by_names_of_ones_own_are_the_same_constants() -> None:
+    named = compare(X, Y, ["rate * x0 + offset", "c * ln(x0)"], random_state=0)
+    plain = compare(X, Y, ["c * x0 + c", "c * log(x0)"], random_state=0)
+    pd.testing.assert_frame_equal(named.table, plain.table, check_exact=True)
+    assert set(named.constants["constant"]) == {"rate", "offset", "c0"}
+    assert list(plain.constants["constant"]).count("c0") == 2
+    assert "No columns, so taken for constants to be found: rate, offset." in named.assumptions
+    assert len(plain.assumptions) == len(named.assumptions) - 1
+
+
 def test_draws_for_arviz_and_text_to_read() -> None:
     found = compare(X, Y, ["c * x0 + c", "x0"], random_state=0)
     tree = found.to_datatree(0, count=100)
@@ -311,7 +321,10 @@ def test_seeds_and_threads_by_default() -> None:
     [
         ({"expressions": []}, "there is no formula to compare"),
         ({"expressions": ["c * x0", "x0 * c"]}, r"formula 2, 'x0 \* c', is the same as c \* x0"),
-        ({"expressions": ["c * q"]}, "formula 1, 'c \\* q': 'q' at column 5"),
+        ({"expressions": ["c * x1"]}, "formula 1, 'c \\* x1': 'x1' at column 5 is no column"),
+        ({"expressions": ["a * x0 + a"]}, "'a' at column 10 stands there a second time"),
+        ({"expressions": ["a * x0", "b * x0"]}, "formula 2, 'b \\* x0', is the same as c \\* x0"),
+        ({"expressions": ["1/2x0"]}, "can be read in two ways"),
         ({"expressions": ["c +"]}, "formula 1, 'c \\+': the formula stops"),
         ({"expressions": [""]}, "the formula is empty"),
         ({"expressions": ["1e999"]}, "not a finite number"),

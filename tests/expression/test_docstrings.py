@@ -13,6 +13,7 @@ MODULES = [
     "dvisr.expression.canonical",
     "dvisr.expression.parsing",
     "dvisr.expression.printing",
+    "dvisr.expression.python_source",
     "dvisr.expression.symbolic",
     "dvisr.expression.tree",
     "dvisr.noise",

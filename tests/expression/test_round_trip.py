@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvisr.expression import Expression, ParseError, infix, latex, parse, simplified, to_sympy
+from dvisr.evaluation import evaluate
+from dvisr.expression import (
+    Expression,
+    ParseError,
+    fold,
+    infix,
+    latex,
+    parse,
+    parse_with_parameters,
+    simplified,
+    to_sympy,
+)
 from dvisr.expression.parsing import MAX_NESTING
-from dvisr.library import Library, new_operator
+from dvisr.library import Library, Token, new_operator
 from tests import strategies
 
 
@@ -53,7 +66,9 @@ def test_only_needed_parentheses(expression: Expression) -> None:
             assert parse(bare, expression.library) != expression, (text, bare)
 
 
-LIBRARY = Library.create("+,-,*,/,^,sin,exp,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True)
+LIBRARY = Library.create(
+    "+,-,*,/,^,sin,exp,log,neg,square,1,-1,2,0.5,pi", ["x0", "x1"], constants=True
+)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +97,15 @@ LIBRARY = Library.create("+,-,*,/,^,sin,exp,neg,square,1,-1,2,0.5,pi", ["x0", "x
         ("-(-x0)", "--x0"),
         (".5 * pi", "0.5 * pi"),
         ("5e-1", "0.5"),
+        ("2x0", "2 * x0"),
+        ("2 x0 ** 2", "2 * x0 ^ 2"),
+        ("x1 + 2(x0 + x1)", "x1 + 2 * (x0 + x1)"),
+        ("-2sin(x0)", "-2 * sin(x0)"),
+        ("x0 - 2pi * x1", "x0 - 2 * pi * x1"),
+        ("x0 * 2x1", "x0 * 2 * x1"),
+        ("2exp(x0)", "2 * exp(x0)"),
+        ("ln(x0)", "log(x0)"),
+        ("ln (x0)", "log(x0)"),
     ],
 )
 def test_spelling(text: str, printed: str) -> None:
@@ -92,10 +116,54 @@ def test_spelling(text: str, printed: str) -> None:
 
 def test_constants_print_with_their_values() -> None:
     expression = parse("x0 * c + c", LIBRARY).with_constants([2.5, -1e-7])
-    assert infix(expression) == "x0 * 2.5 + -1e-07"
-    assert latex(expression) == r"x_{0} \cdot 2.5 + -1 \cdot 10^{-7}"
+    assert infix(expression) == "x0 * 2.5 - 1e-07"
+    assert latex(expression) == r"x_{0} \cdot 2.5 - 1 \cdot 10^{-7}"
     with pytest.raises(ValueError, match="2 constant"):
         parse("x0 * c + c", LIBRARY).with_constants([1.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "printed"),
+    [
+        ("x0 + c", [-0.003], "x0 - 0.003"),
+        ("x0 - c", [-0.003], "x0 + 0.003"),
+        ("x0 + c * x1", [-0.5], "x0 - 0.5 * x1"),
+        ("x0 - c / x1 * x0", [-2.0], "x0 + 2 / x1 * x0"),
+        ("x0 + (c + x1)", [-0.5], "x0 + (-0.5 + x1)"),
+        ("x0 + c ^ x1", [-0.5], "x0 + (-0.5) ^ x1"),
+        ("c + x0", [-0.5], "-0.5 + x0"),
+        ("x0 * c", [-0.5], "x0 * -0.5"),
+        ("x0 + x1 * c + -x0", [-0.5], "x0 + x1 * -0.5 - x0"),
+        ("x0 - -x1 * c", [-0.5], "x0 + x1 * -0.5"),
+        ("x0 + -c", [-0.5], "x0 + 0.5"),
+    ],
+)
+def test_a_sign_is_taken_into_the_sum(text: str, values: list[float], printed: str) -> None:
+    expression = parse(text, LIBRARY).with_constants(values)
+    assert infix(expression) == printed
+    assert "+ -" not in latex(expression)
+    assert "- -" not in latex(expression)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_with_numbers_the_text_has_the_same_values(data: st.DataObject) -> None:
+    """It is read back over a library with those numbers, and evaluated."""
+    library = Library.create("+,-,*,/,neg,square,2,-1", ["x", "y"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+    numbers = st.sampled_from([-3.5, -0.25, 0.75, 6.5, 1e-9, -1e9])
+    values = [data.draw(numbers) for _ in range(expression.num_constants)]
+    valued = expression.with_constants(values)
+    text = infix(valued)
+    literals = dict.fromkeys(f"{abs(value):.6g}" for value in values)
+    plain = Library.create(["+", "-", "*", "/", "neg", "square", "2", "1", *literals], ["x", "y"])
+    X = np.array([[0.7, -1.3], [2.1, 0.4]])
+    computed, defined = evaluate(valued, X)
+    again, defined_again = evaluate(parse(text, plain), X)
+    np.testing.assert_array_equal(defined, defined_again)
+    np.testing.assert_allclose(
+        np.where(defined, computed, 0.0), np.where(defined, again, 0.0), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +182,14 @@ def test_constants_print_with_their_values() -> None:
         ("x0 $ x1", "'\\$' at column 4 can't be read"),
         ("3", "the number 3 at column 1 is not in the library"),
         ("1e999", "not in the library"),
-        ("log(x0)", "'log' at column 1 is not in the library"),
+        ("tan(x0)", "'tan' at column 1 is not in the library"),
+        ("2(x0 + x1)x1", "unexpected 'x1' at column 11: write \\* for a product"),
+        ("x0(x1)", "unexpected '\\(' at column 3: write \\* for a product"),
+        ("x0 2", "unexpected '2' at column 4"),
+        ("1/2x0", "'2x0' after '/' at column 3 can be read in two ways"),
+        ("1/-2x0", "can be read in two ways"),
+        ("x0^2x1", "'2x1' after '\\^' at column 4 can be read in two ways"),
+        ("x0^2(x1)", "can be read in two ways"),
         ("x0 % x1", "can't be read"),
         ("x0 == x1", "can't be read"),
         ("`x0", "can't be read"),
@@ -123,6 +198,78 @@ def test_constants_print_with_their_values() -> None:
 def test_parse_errors_say_what_and_where(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse(text, LIBRARY)
+
+
+RESPELT = {
+    "log": lambda name, texts: f"ln ({texts[0]})",
+    "^": lambda name, texts: f"(({texts[0]})** ({texts[1]}))",
+    "neg": lambda name, texts: f"( -({texts[0]}))",
+}
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_other_spellings_give_the_same_tree(data: st.DataObject) -> None:
+    """ln and **, brackets everywhere, and products of a number without their sign."""
+    library = Library.create("+,*,/,^,log,neg,2,0.5", ["x", "y z"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+
+    def combine(token: Token, index: int, texts: list[str]) -> str:
+        if token.is_leaf:
+            return token.name
+        if token.name == "*" and texts[0] in ("2", "0.5"):
+            return f"( {texts[0]}({texts[1]}))"
+        if token.name in RESPELT:
+            return RESPELT[token.name](token.name, texts)
+        return f"({texts[0]}{token.name}{texts[1]})"
+
+    assert parse(fold(expression, combine), library) == expression
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_constants_by_any_name_give_the_same_tree(data: st.DataObject) -> None:
+    library = Library.create("+,*,/,sin,neg,2", ["x", "y z"], constants=True)
+    expression = data.draw(strategies.expressions(library))
+    count = expression.num_constants  # of 15 tokens: 8 at most
+    known = ["alpha", "beta", "gamma", "k", "rate", "M_0", "q7", "Omega"][:count]
+    unnamed = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    names = ["c" if bare else name for bare, name in zip(unnamed, known, strict=True)]
+    given_names = iter(names)
+    pieces = re.split(r"\bc\b(?![^`]*`[^`]*$)", str(expression))
+    text = pieces[0] + "".join(next(given_names) + piece for piece in pieces[1:])
+    found, found_names = parse_with_parameters(text, library)
+    assert found == expression
+    expected = [f"c{place}" if name == "c" else name for place, name in enumerate(names)]
+    assert list(found_names) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a * x0 + a", "'a' at column 10 stands there a second time"),
+        ("a * x2", "'x2' at column 5 is no column: did you mean 'x0'"),
+        ("a * spede", "did you mean 'speed'"),
+        ("a * X0", "did you mean 'x0'"),
+        ("Speed + a", "did you mean 'speed'"),
+        ("e ^ x0", "write exp\\(x\\) for e\\^x"),
+        ("1_000 * x0", "'_000' at column 2 is not in the library"),
+        ("f(x0)", "'f' at column 1 is not in the library"),
+        ("a x0", "unexpected 'x0' at column 3: write \\* for a product"),
+        ("tan * x0", "'tan' at column 1 is not in the library"),
+    ],
+)
+def test_names_that_are_no_constants(text: str, message: str) -> None:
+    library = Library.create("+,*,^,exp,1", ["x0", "speed"], constants=True)
+    with pytest.raises(ParseError, match=message):
+        parse_with_parameters(text, library)
+
+
+def test_names_of_constants_that_have_none_are_not_taken() -> None:
+    library = Library.create("+,*", ["x"], constants=True)
+    assert parse_with_parameters("c1 * x + c", library)[1] == ("c1", "_c1")
+    with pytest.raises(ParseError, match="'a' at column 1 is not in the library"):
+        parse_with_parameters("a * x", Library.create("+,*", ["x"]))
 
 
 HOSTILE = [

@@ -1,26 +1,75 @@
-"""The command line: parses, calls, prints."""
+"""The command line: parses, calls, prints.
+
+Each command is a module of its own name with a function of that name, and a line in `COMMANDS`. A
+module is imported when its command is asked for, and what takes long to import only when its work
+begins: help, and most wrong requests, need neither.
+"""
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import os
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
-from dvisr.cli.compare import compare
-from dvisr.cli.console import printable
-from dvisr.cli.exact import exact
-from dvisr.cli.fit import demo, fit
-from dvisr.cli.pretrain import pretrain
-from dvisr.cli.reproduce import reproduce
+import dvisr
+from dvisr.cli.status import INTERRUPTED, OK, WRONG_REQUEST
 
-OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+COMMANDS = {
+    "demo": "A small table, fitted: Kepler's third law from eight planets.",
+    "fit": "The posterior over formulas for your data.",
+    "compare": "Formulas that you name, weighed against each other.",
+    "predict": "New rows, predicted by a saved fit.",
+    "export": "A saved fit as text, LaTeX, Python, SymPy, JSON or CSV.",
+    "exact": "The exact posterior over all small expressions.",
+    "reproduce": "The paper's experiments, beside the paper's numbers.",
+    "pretrain": "Train the network that reads data, for your own field.",
+}
+
+
+class _LateGroup(click.Group):
+    """Imports a command when it is run, or when its own help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"dvisr.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(COMMANDS)}"
+            raise click.UsageError(f"No such command {name!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        offers = [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*offers, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False, prog_name="dvisr")
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
@@ -46,22 +95,23 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
+    from dvisr.cli.console import printable
+
     click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
     sys.exit(WRONG_REQUEST)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
-@click.version_option(package_name="dvisr")
+@click.group(
+    cls=_LateGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    epilog='To have the shell complete commands and options: eval "$(_DVISR_COMPLETE=bash_source '
+    'dvisr)" in ~/.bashrc; zsh_source in ~/.zshrc for zsh; for fish, _DVISR_COMPLETE=fish_source '
+    "dvisr | source in its config.fish.",
+)
+@click.version_option(dvisr.__version__, prog_name="dvisr")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Symbolic regression with a posterior: which formulas, with what probability."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-cli.add_command(exact)
-cli.add_command(fit)
-cli.add_command(compare)
-cli.add_command(demo)
-cli.add_command(reproduce)
-cli.add_command(pretrain)

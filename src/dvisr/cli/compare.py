@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import json
-import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console, printable, verdict_lines
+from dvisr.cli.console import (
+    finite,
+    late_progress,
+    new_console,
+    number,
+    printable,
+    verdict_lines,
+    with_error,
+)
 from dvisr.cli.options import chosen_noise, noise_option, table_options
-from dvisr.comparing import Comparison
-from dvisr.comparing import compare as compare_formulas
-from dvisr.data import dataset_from_table, read_table
+
+if TYPE_CHECKING:
+    from dvisr.comparing import Comparison
 
 
-@click.command(short_help="Formulas that you name, weighed against each other.")
+@click.command
 @table_options
 @click.option(
     "--expression",
     "expressions",
     multiple=True,
     required=True,
-    help='A formula such as "c * x0 + c", every c a constant to be found; give several.',
+    help='A formula such as "c * x0 + c" or "a * x0 + b": every c, and every name that is no '
+    "column, is a constant to be found; give several.",
 )
 @noise_option()
 @click.option(
@@ -41,7 +48,7 @@ from dvisr.data import dataset_from_table, read_table
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def compare(
-    data: Path,
+    data: str,
     target: str,
     expressions: tuple[str, ...],
     features: tuple[str, ...] | None,
@@ -52,11 +59,15 @@ def compare(
 ) -> None:
     """Which of these formulas the data support, by how much, and with which constants.
 
-    DATA is a CSV file with a header, or a Parquet file.
+    DATA is a table with a header: CSV, Parquet or .xlsx, also with .gz, or - for standard input.
     """
+    from dvisr.data import dataset_from_table, read_table
+
     dataset = dataset_from_table(read_table(data), target, features=features, err=err)
     settings["noise"] = chosen_noise(settings["noise"], err)
     with late_progress("weighing formulas"):
+        from dvisr.comparing import compare as compare_formulas
+
         found = compare_formulas(
             dataset.X,
             dataset.y,
@@ -86,7 +97,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
 
 def _formula_as_json(found: Comparison, row: dict[Any, Any]) -> dict[str, Any]:
     own = found.constants[found.constants["expression"] == row["expression"]]
-    kept = own[["mean", "std", "low", "high", "mode"]].to_dict(orient="records")
+    kept = own[["constant", "mean", "std", "low", "high", "mode"]].to_dict(orient="records")
     plain = [
         "expression", "equation", "log_evidence", "log_evidence_stderr", "probability",
         "bayes_factor", "log_bayes_factor", "complexity", "r2", "elpd_loo", "elpd_loo_se",
@@ -104,7 +115,10 @@ def _print(found: Comparison, coverage: float) -> None:
     console.print("Formulas, best first, with their likeliest constants")
     _print_formulas(console, found)
     if len(found.constants):
-        console.print(f"\nConstants, with intervals of {100.0 * coverage:g} %")
+        console.print(
+            f"\nConstants: the likeliest values, as in the formulas, with intervals of "
+            f"{100.0 * coverage:g} %"
+        )
         _print_constants(console, found)
     for sentence in [*verdict_lines(found.verdict_), *found.assumptions]:
         console.print(Text(printable(sentence)))
@@ -124,11 +138,11 @@ def _print_formulas(console: Console, found: Comparison) -> None:
             str(rank),
             Text(printable(row["equation"])),
             f"{probability:.6f}" if probability >= 5e-7 else f"{probability:.2e}",
-            _with_error(row["log_evidence"], row["log_evidence_stderr"]),
-            _number(row["log_bayes_factor"]),
-            _with_error(row["noise_std"], row["noise_std_std"]),
-            _with_error(row["elpd_loo"], row["elpd_loo_se"]),
-            _number(row["r2"]),
+            with_error(row["log_evidence"], row["log_evidence_stderr"]),
+            number(row["log_bayes_factor"]),
+            with_error(row["noise_std"], row["noise_std_std"]),
+            with_error(row["elpd_loo"], row["elpd_loo_se"]),
+            number(row["r2"]),
         )
     console.print(table)
 
@@ -136,24 +150,10 @@ def _print_formulas(console: Console, found: Comparison) -> None:
 def _print_constants(console: Console, found: Comparison) -> None:
     table = Table()
     table.add_column("formula", overflow="fold")
-    columns = ("constant", "mean", "std", "low", "high", "mode")
-    for name in columns:
-        table.add_column(name, justify="right")
+    columns = {"mode": "likeliest", "std": "standard deviation", "low": "low", "high": "high"}
+    for head in ("constant", *columns.values()):
+        table.add_column(head, justify="right")
     for row in found.constants.to_dict(orient="records"):
-        numbers = [f"{row[name]:.6g}" for name in columns[1:]]
-        table.add_row(Text(printable(row["expression"])), row["constant"], *numbers)
+        numbers = [f"{row[name]:.6g}" for name in columns]
+        table.add_row(Text(printable(row["expression"])), Text(row["constant"]), *numbers)
     console.print(table)
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"
-
-
-def _with_error(value: float, error: float) -> str:
-    """A number to the digits that its error leaves."""
-    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
-        return _number(value)
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    if digits > 8 or abs(value) >= 1e8:
-        return f"{value:.6g} ± {error:.1g}"
-    return f"{value:.{digits}f} ± {error:.{digits}f}"

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, printable
 from dvisr.cli.options import grammar_options, noise_option, table_options
-from dvisr.data import dataset_from_table, read_table
-from dvisr.exact import ExactPosterior, exact_posterior
-from dvisr.types import Dataset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dvisr.exact import ExactPosterior
+    from dvisr.types import Dataset
 
 
-@click.command(short_help="The exact posterior over all small expressions.")
+@click.command
 @table_options
 @click.option("--operators", default="+,*,sin", show_default=True, help="Operators and numbers.")
 @click.option("--max-tokens", default=12, show_default=True, help="The largest expression.")
@@ -46,7 +47,7 @@ from dvisr.types import Dataset
 @click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def exact(
-    data: Path,
+    data: str,
     target: str,
     features: tuple[str, ...] | None,
     err: str | None,
@@ -56,8 +57,10 @@ def exact(
 ) -> None:
     """Sum over every expression of up to --max-tokens tokens, and print which are how probable.
 
-    DATA is a CSV file with a header, or a Parquet file.
+    DATA is a table with a header: CSV, Parquet or .xlsx, also with .gz, or - for standard input.
     """
+    from dvisr.data import dataset_from_table, read_table
+
     dataset = dataset_from_table(read_table(data), target, features=features, err=err)
     settings["noise"] = settings["noise"] or "1"
     settings["operators"] = [name for name in settings["operators"].split(",") if name.strip()]
@@ -84,6 +87,8 @@ def _settings(settings: dict[str, Any], err: str | None) -> str:
 
 def _solved(dataset: Dataset, settings: dict[str, Any]) -> ExactPosterior:
     with late_progress("summing over expressions") as progress:
+        from dvisr.exact import exact_posterior
+
         return exact_posterior(
             dataset.X,
             dataset.y,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-
-from dvisr.noise import noise_model
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,6 +15,8 @@ class Noise(click.ParamType):
     name = "NUMBER|infer|student[:NU[,SCALE]]|relative[:SCALE]"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from dvisr.noise import noise_model
+
         try:
             noise_model(value)
         except ValueError as error:
@@ -47,7 +46,7 @@ def chosen_noise(noise: str | None, err: str | None) -> str:
 
 
 def table_options(command: F) -> F:
-    """The table, and what its columns are."""
+    """The table (a path, or - for standard input), and what its columns are."""
     for decorate in (
         click.option("--err", help="A column with the standard deviation of each row's noise."),
         click.option(
@@ -56,7 +55,7 @@ def table_options(command: F) -> F:
             help="Columns to explain it by, as a,b; by default all others.",
         ),
         click.option("--target", required=True, help="The column to explain."),
-        click.argument("data", type=click.Path(path_type=Path)),
+        click.argument("data", type=click.Path(allow_dash=True)),
     ):
         command = decorate(command)
     return command

@@ -8,20 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jax
 
-from dvisr.policy.conditioned import Sizes
-from dvisr.pretraining.laws import LawMaker, LawSettings
-from dvisr.pretraining.training import Trainer, TrainingSettings, draw_good, held_out
-from dvisr.pretraining.weights import save_network
-from dvisr.prior import named
-
-_SIZES, _TRAINING = Sizes(), TrainingSettings()
 _HELD_OUT = 8192  # laws
 _LINES = 20.0  # seconds between two
 
 
-@click.command(short_help="Train the network that reads data, for your own field.")
+@click.command
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--tree-prior", default="science", show_default=True, help="science or science:FILE.")
 @click.option("--steps", default=30_000, show_default=True, type=click.IntRange(min=1))
@@ -38,11 +30,11 @@ _LINES = 20.0  # seconds between two
     help="Where to keep the state of the training; goes on from it if it is there.",
 )
 @click.option("--seconds", type=float, help="Stop after so long, with a checkpoint.")
-@click.option("--batch", default=_TRAINING.batch, show_default=True, type=click.IntRange(min=1))
-@click.option("--rate", default=_TRAINING.rate, show_default=True, help="Of learning.")
-@click.option("--width", default=_SIZES.width, show_default=True)
-@click.option("--reader-layers", default=_SIZES.reader_layers, show_default=True)
-@click.option("--decoder-layers", default=_SIZES.decoder_layers, show_default=True)
+@click.option("--batch", default=4096, show_default=True, type=click.IntRange(min=1))
+@click.option("--rate", default=2e-3, show_default=True, help="Of learning.")
+@click.option("--width", default=256, show_default=True)
+@click.option("--reader-layers", default=4, show_default=True)
+@click.option("--decoder-layers", default=4, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 def pretrain(
     out: Path,
@@ -58,9 +50,16 @@ def pretrain(
 
     An H200 makes some 25 steps a second, of 4,096 laws each.
     """  # fmt: skip
+    import jax
+
+    from dvisr.policy.conditioned import Sizes
+    from dvisr.pretraining.laws import LawMaker, LawSettings
+    from dvisr.pretraining.training import Trainer, TrainingSettings, draw_good, held_out
+    from dvisr.pretraining.weights import save_network
+
     sizes = Sizes(numbers["width"], numbers["reader_layers"], numbers["decoder_layers"])
     settings = dataclasses.replace(
-        _TRAINING, batch=numbers["batch"], rate=numbers["rate"], seed=numbers["seed"]
+        TrainingSettings(), batch=numbers["batch"], rate=numbers["rate"], seed=numbers["seed"]
     )
     maker = LawMaker.create(lambda grammar: _prior(tree_prior, grammar), LawSettings())
     trainer = Trainer(maker, sizes, settings)
@@ -102,4 +101,6 @@ def pretrain(
 
 
 def _prior(choice: str, grammar: Any) -> Any:
+    from dvisr.prior import named
+
     return named.tree_prior(choice, grammar)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,32 +15,39 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, new_console, printable
-from dvisr.experiments import (
-    LARGEST_SIZE,
-    SCALING_SIZES,
-    Reproduction,
-    Result,
-    everything_in,
-    experiments,
-    kl_limit,
-    write_pages,
-)
-from dvisr.experiments import (
-    reproduce as run_all,
-)
-from dvisr.recipes import OLDER_NAMES, RECIPES
+from dvisr.cli.status import FAILED_CHECK, INTERRUPTED
+
+if TYPE_CHECKING:
+    from dvisr.experiments import Reproduction, Result
 
 _LIMITS = (
     "pass: KL at most 1.25 times the published one, or 1.25 times 0.001 if that is smaller; "
     "1e-6 up to 4 tokens"
 )
 GROUPS = ("simple", "constants", "scaling", "all")
-FAILED_CHECK, INTERRUPTED = 1, 130
+
+
+class _Recipe(click.ParamType):
+    """The name of a recipe: looked up when it is given, since recipes take long to import."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from dvisr.recipes import OLDER_NAMES, find_recipe
+
+        name = OLDER_NAMES.get(value, str(value))
+        try:
+            find_recipe(name, "simple")
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return name
 
 
 def _sizes(_: Any, __: Any, value: str | None) -> tuple[int, ...] | None:
     if value is None:
         return None
+    from dvisr.experiments import LARGEST_SIZE
+
     low, separator, high = value.partition("-")
     try:
         first, last = int(low), int(high if separator else low)
@@ -53,13 +60,13 @@ def _sizes(_: Any, __: Any, value: str | None) -> tuple[int, ...] | None:
     return tuple(range(first, last + 1))
 
 
-@click.command(short_help="The paper's experiments, beside the paper's numbers.")
+@click.command
 @click.argument("group", type=click.Choice(GROUPS), default="all")
 @click.option(
     "--recipe",
     default="paper",
     show_default=True,
-    type=click.Choice([*RECIPES, *OLDER_NAMES]),
+    type=_Recipe(),
     help="Policy, objective, optimiser and schedule.",
 )
 @click.option(
@@ -103,6 +110,9 @@ def reproduce(
     budget of steps and samples. shallow has one layer of 128 units; the others are shallow with one
     thing changed: a transformer, another objective.
     """
+    from dvisr.experiments import SCALING_SIZES, everything_in, experiments, write_pages
+    from dvisr.experiments import reproduce as run_all
+
     if sizes is not None and group not in ("scaling", "all"):
         raise click.BadParameter(f"--sizes is for the scaling experiments, not for {group}")
     chosen = experiments(group, SCALING_SIZES if sizes is None else sizes, runs)
@@ -121,7 +131,7 @@ def reproduce(
 
             run_all(
                 chosen,
-                OLDER_NAMES.get(recipe, recipe),
+                recipe,
                 seed,
                 num_steps=steps,
                 num_samples=samples,
@@ -259,6 +269,8 @@ def _verdict(one: Reproduction) -> str:
 
 
 def _print_scaling(console: Console, found: Sequence[Reproduction]) -> None:
+    from dvisr.experiments import kl_limit
+
     if not found:
         return
     table = Table(title="scaling: y = x0^2, by the maximum number of tokens", title_justify="left")

@@ -20,8 +20,8 @@ from dvisr.comparing.result import (
 )
 from dvisr.constants import AbstractConstantPrior
 from dvisr.diagnostics import pareto_k
-from dvisr.expression import Expression, canonical_form, parse
-from dvisr.expression.parsing import numbers_in
+from dvisr.expression import Expression, canonical_form, parse_with_parameters
+from dvisr.expression.lexing import numbers_in
 from dvisr.fitting.checks import is_heavy
 from dvisr.library import OPERATORS, Library
 from dvisr.marginal import Engine, Weighed, weigh
@@ -34,6 +34,8 @@ __all__ = ["Comparison", "compare"]
 
 _MOST_ROWS_LEFT_OUT = 2_000  # leaving one out takes a millisecond or two a row
 _STARTS_TIMES_ROWS = 500_000
+
+_Formula = tuple[Expression, tuple[str, ...]]  # with the names of its constants
 
 
 def compare(
@@ -58,8 +60,9 @@ def compare(
     X : array-like or data frame of shape (rows, columns)
     y : array-like of shape (rows,)
     expressions : sequence of str
-        Texts such as "c * exp(-x0 / c)". Every `c` is a constant of its own, to be found; numbers
-        are themselves; columns go by their names, odd ones in backticks.
+        Texts such as "c * exp(-x0 / c)" or "a * exp(-x0 / b)". Every `c` is a constant of its own,
+        to be found, and so is every name that is no column; numbers are themselves; columns go by
+        their names, odd ones in backticks. A name may stand once in a formula.
     noise : float, str or AbstractNoise
         As in `DVISRRegressor`.
     y_err : array-like of shape (rows,), optional
@@ -119,14 +122,14 @@ def compare(
     formulas = _formulas(texts, problems)
     seed, settings = seed_of(random_state), FitSettings()
 
-    def solve(pair: tuple[Problem, Expression]) -> Compared:
-        return _compared(*pair, seed, settings)
+    def solve(problem: Problem, formula: _Formula) -> Compared:
+        return _compared(problem, formula, seed, settings)
 
     with concurrent.futures.ThreadPoolExecutor(threads_of(n_jobs)) as pool:
-        found = list(pool.map(solve, zip(problems, formulas, strict=True)))
+        found = list(pool.map(solve, problems, formulas))
     if not any(one.is_defined for one in found):
         raise ValueError(
-            f"none of the formulas is defined on every row, {formulas[0]} for example: look for "
+            f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "
             f"logarithms and roots of negative values and divisions by zero"
         )
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))
@@ -134,7 +137,7 @@ def compare(
         make_table(found),
         make_constants(found, coverage),
         make_verdict(found, seed, settings),
-        list_assumptions(problems[0]),
+        list_assumptions(problems[0], [names for _, names in formulas]),
         tuple(found),
         seed,
     )
@@ -147,12 +150,12 @@ def _texts(expressions: Sequence[str]) -> list[str]:
     return texts
 
 
-def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[Expression]:
+def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[_Formula]:
     known: dict[tuple[Library, str], Expression] = {}
     formulas = []
     for number, (text, problem) in enumerate(zip(texts, problems, strict=True), 1):
         try:
-            expression = parse(text, problem.grammar.library)
+            expression, names = parse_with_parameters(text, problem.grammar.library)
         except ValueError as error:
             raise ValueError(f"formula {number}, {text!r:.80}: {error}") from None
         symmetric = problem.constant_prior.is_symmetric
@@ -160,20 +163,19 @@ def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[Express
         same = known.setdefault((expression.library, form), expression)
         if same is not expression:
             raise ValueError(f"formula {number}, {text!r:.80}, is the same as {same}: list it once")
-        formulas.append(expression)
+        formulas.append((expression, names))
     return formulas
 
 
-def _compared(
-    problem: Problem, expression: Expression, seed: int, settings: FitSettings
-) -> Compared:
+def _compared(problem: Problem, formula: _Formula, seed: int, settings: FitSettings) -> Compared:
+    expression, names = formula
     engine = Engine.of(problem, num_threads=1)
     own = own_seed(seed, expression)
     weighed = _weighed(engine, expression, own, settings)
     loo = None
     if math.isfinite(weighed.log_marginal) and len(engine.likelihood.y) <= _MOST_ROWS_LEFT_OUT:
         loo = loo_of_draws(engine, expression, weighed, seed=own)
-    return Compared(problem, expression, engine, weighed, loo)
+    return Compared(problem, expression, engine, weighed, loo, names)
 
 
 def _weighed(engine: Engine, expression: Expression, seed: int, settings: FitSettings) -> Weighed:

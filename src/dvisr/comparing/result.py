@@ -38,6 +38,7 @@ class Compared:
     engine: Engine
     weighed: Weighed
     loo: Any  # ArviZ's ELPDData, or None
+    names: tuple[str, ...]  # of the constants
 
     @property
     def has_constants(self) -> bool:
@@ -174,7 +175,7 @@ def make_constants(found: Sequence[Compared], coverage: float) -> pd.DataFrame:
         curvature = np.sqrt(np.diag(weighed.curvature))
         numbers = (weighed.mean, weighed.std, low, high, weighed.mode, curvature)
         for place, values in enumerate(zip(*numbers, strict=True)):
-            rows.append([str(one.expression), f"c{place}", *map(float, values)])
+            rows.append([str(one.expression), one.names[place], *map(float, values)])
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -250,13 +251,18 @@ def _posterior_of(one: Compared, seed: int, settings: FitSettings) -> Posterior:
     )
 
 
-def list_assumptions(problem: Problem) -> list[str]:
-    """What the numbers rest on, in sentences."""
+def list_assumptions(problem: Problem, names: Sequence[Sequence[str]]) -> list[str]:
+    """What the numbers rest on, in sentences; `names` are of the constants of each formula."""
     sentences = [
         f"Prior of every constant: {problem.constant_prior}.",
         f"Noise: {problem.describe_noise()}.",
         "The formulas are equally probable beforehand, and these alone are compared.",
     ]
+    named = dict.fromkeys(
+        name for own in names for place, name in enumerate(own) if name.lstrip("_") != f"c{place}"
+    )
+    if named:
+        sentences.append(f"No columns, so taken for constants to be found: {', '.join(named)}.")
     if problem.likelihood.weights is not None:
         sentences.append("A row counts as often as it was seen.")
     return sentences

@@ -5,36 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
+from collections.abc import Sequence
 
+from dvisr.expression.lexing import MAX_TOKENS, SYNONYMS, Lexeme, ParseError, lexemes_of
 from dvisr.expression.printing import least_precedences
 from dvisr.expression.tree import Expression
 from dvisr.library import INFIX, OPERATORS, Kind, Library, Precedence
 
-MAX_CHARACTERS = 20_000
-MAX_TOKENS = 1_000
 MAX_NESTING = 100
-
-_LEXEME = re.compile(
-    r"""\s*(?:
-        (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-      | (?P<name>[A-Za-z_]\w*)
-      | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<symbol>\*\*|[-+*/^(),])
-    )""",
-    re.VERBOSE | re.ASCII,
-)
-
-
-class ParseError(ValueError):
-    """A formula can't be read: the message says what is wrong with it, and where."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Lexeme:
-    kind: str
-    text: str
-    column: int  # counted from 1
 
 
 def parse(text: str, library: Library) -> Expression:
@@ -44,7 +22,8 @@ def parse(text: str, library: Library) -> Expression:
     ----------
     text : str
         For example `x0 * c + sin(x0)`. Every name, number and operator in it must be in the
-        library; a sign before anything but a number is the operator `neg`.
+        library; a sign before anything but a number is the operator `neg`. `**` is `^`, `ln(x)` is
+        `log(x)`, and `2x` and `2(x + 1)` are products.
     library : Library
 
     Returns
@@ -65,67 +44,69 @@ def parse(text: str, library: Library) -> Expression:
     >>> parse("x0 + 2", library)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dvisr.expression.parsing.ParseError: the number 2 at column 6 is not in the library: ...
+    dvisr.expression.lexing.ParseError: the number 2 at column 6 is not in the library: ...
     """
-    if not isinstance(text, str):
-        raise ParseError(f"a formula must be text, not {type(text).__name__}")
-    if len(text) > MAX_CHARACTERS:
-        raise ParseError(f"the formula is longer than {MAX_CHARACTERS} characters")
-    parser = _Parser(_lexemes(text), library)
+    return _parsed(_Parser(lexemes_of(text), library))
+
+
+def parse_with_parameters(text: str, library: Library) -> tuple[Expression, tuple[str, ...]]:
+    """Read a formula in which constants may have names: whatever name is in no library.
+
+    Parameters
+    ----------
+    text : str
+        As for `parse`. A name that is neither a column nor an operator is a constant, and may
+        stand once: a constant can't be shared between two places of a tree. Names that are much
+        like a column's are refused, for they are likelier to be slips.
+    library : Library
+        With the constant.
+
+    Returns
+    -------
+    tuple of Expression and tuple of str
+        The names are of its constants, in prefix order; those written `c` are c0, c1, ... by their
+        place.
+
+    Raises
+    ------
+    ParseError
+
+    Examples
+    --------
+    >>> from dvisr import Library
+    >>> from dvisr.expression import parse_with_parameters
+    >>> library = Library.create(["+", "*"], ["x"], constants=True)
+    >>> expression, names = parse_with_parameters("slope * x + c", library)
+    >>> str(expression), names
+    ('c * x + c', ('slope', 'c1'))
+    """
+    parser = _Parser(lexemes_of(text), library, has_parameters=library.has_constants)
+    expression = _parsed(parser)
+    # Leaves stand in a text in the same order as in prefix notation.
+    taken = {name for name in parser.constants if name is not None}
+    names = (
+        f"{'_' * (f'c{place}' in taken)}c{place}" if name is None else name
+        for place, name in enumerate(parser.constants)
+    )
+    return expression, tuple(names)
+
+
+def _parsed(parser: _Parser) -> Expression:
     tokens = parser.expression(Precedence.SUM, 0)
     parser.expect_end()
-    return Expression(library, tuple(tokens))
-
-
-def _lexemes(text: str) -> list[_Lexeme]:
-    lexemes: list[_Lexeme] = []
-    position, end = 0, len(text.rstrip())
-    while position < end:
-        match = _LEXEME.match(text, position)
-        if match is None:
-            position += len(text[position:]) - len(text[position:].lstrip())
-            raise ParseError(f"{text[position]!r} at column {position + 1} can't be read")
-        assert match.lastgroup is not None
-        lexeme = match[match.lastgroup]
-        spelled = "^" if lexeme == "**" else lexeme
-        lexemes.append(_Lexeme(match.lastgroup, spelled, match.start(match.lastgroup) + 1))
-        position = match.end()
-        if len(lexemes) > 4 * MAX_TOKENS:
-            raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
-    if not lexemes:
-        raise ParseError("the formula is empty")
-    lexemes.append(_Lexeme("end", "the end", end + 1))
-    return lexemes
-
-
-def numbers_in(text: str) -> list[str]:
-    """The numbers of a formula, `pi` among them, each value once, as they are spelt."""
-    spellings: dict[float, str] = {}
-    lexemes = _lexemes(text) if isinstance(text, str) else []
-    for lexeme in lexemes:
-        if lexeme.kind == "number":
-            spellings.setdefault(float(lexeme.text), lexeme.text)
-    numbers = [spellings[value] for value in sorted(spellings)]
-    if any(lexeme.kind == "name" and lexeme.text == "pi" for lexeme in lexemes):
-        numbers.append("pi")
-    return numbers
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a formula, as they are spelt, those in backticks without them."""
-    return [
-        lexeme.text if lexeme.kind == "name" else lexeme.text[1:-1].replace("``", "`")
-        for lexeme in _lexemes(text)
-        if lexeme.kind in ("name", "quoted")
-    ]
+    return Expression(parser.library, tuple(tokens))
 
 
 class _Parser:
     """Precedence climbing. Every method returns prefix tokens."""
 
-    def __init__(self, lexemes: list[_Lexeme], library: Library) -> None:
+    def __init__(
+        self, lexemes: list[Lexeme], library: Library, *, has_parameters: bool = False
+    ) -> None:
+        self.library = library
+        self.constants: list[str | None] = []  # the names of those so far; None for c
         self._lexemes = lexemes
-        self._library = library
+        self._has_parameters = has_parameters
         self._next = 0
 
     def expression(self, least: int, nesting: int) -> list[int]:
@@ -134,23 +115,47 @@ class _Parser:
             raise ParseError(f"the formula is nested more than {MAX_NESTING} deep")
         left = self._operand(nesting)
         while True:
+            is_product = self._is_juxtaposed()
             lexeme = self._lexemes[self._next]
+            if is_product:
+                lexeme = dataclasses.replace(lexeme, kind="symbol", text="*")
             if lexeme.kind != "symbol" or lexeme.text not in INFIX:
                 return left
             operator = OPERATORS[lexeme.text]
             assert operator.precedence is not None
             if operator.precedence < least:
                 return left
-            self._next += 1
+            self._next += not is_product
             token_id = self._token(lexeme, lexeme.text)
             # A sign may follow an operator: x0 ^ -1.
             right = self.expression(least_precedences(operator)[1], nesting + 1)
             left = self._bounded([token_id, *left, *right])
 
+    def _is_juxtaposed(self) -> bool:
+        """Whether a number stands right before a name or a bracket: 2x is a product, but 1/2x and
+        x^2y could be read in two ways."""
+        lexeme = self._lexemes[self._next]
+        number = self._lexemes[self._next - 1]
+        if number.kind != "number" or not _begins_value(lexeme):
+            return False
+        before = self._next - 2
+        while before > 0 and self._lexemes[before].text == "-":
+            before -= 1
+        operator = self._lexemes[before].text if before >= 0 else ""
+        if operator in ("/", "^"):
+            shown = f"{number.text}{lexeme.text}"
+            raise ParseError(
+                f"{_shortened(shown)!r} after {operator!r} at column {number.column} can be read "
+                f"in two ways: write the * and brackets"
+            )
+        return True
+
     def expect_end(self) -> None:
         lexeme = self._lexemes[self._next]
         if lexeme.kind != "end":
-            raise ParseError(f"unexpected {lexeme.text!r} at column {lexeme.column}")
+            hint = ": write * for a product" if _begins_value(lexeme) else ""
+            shown = _shortened(lexeme.text)
+            raise ParseError(f"unexpected {shown!r} at column {lexeme.column}{hint}")
 
     def _operand(self, nesting: int) -> list[int]:
         lexeme = self._lexemes[self._next]
@@ -173,7 +178,7 @@ class _Parser:
             f"{lexeme.text!r} at column {lexeme.column} stands where a value should be"
         )
 
-    def _signed(self, sign: _Lexeme, nesting: int) -> list[int]:
+    def _signed(self, sign: Lexeme, nesting: int) -> list[int]:
         number = self._lexemes[self._next]
         after = self._lexemes[min(self._next + 1, len(self._lexemes) - 1)]
         if number.kind == "number" and after.text != "^":
@@ -184,9 +189,13 @@ class _Parser:
         operand = self.expression(Precedence.SIGN + 1, nesting + 1)
         return self._bounded([self._token(sign, "neg"), *operand])
 
-    def _name(self, lexeme: _Lexeme, nesting: int) -> list[int]:
+    def _name(self, lexeme: Lexeme, nesting: int) -> list[int]:
+        if self._is_parameter(lexeme):
+            return [self._parameter(lexeme)]
         token_id = self._token(lexeme, lexeme.text)
-        token = self._library[token_id]
+        token = self.library[token_id]
+        if token.kind is Kind.CONSTANT:
+            self.constants.append(None)
         if token.is_leaf:
             return [token_id]
         self._expect("(", after=lexeme)
@@ -197,7 +206,33 @@ class _Parser:
         self._expect(")", after=lexeme)
         return self._bounded([token_id, *operands])
 
-    def _literal(self, lexeme: _Lexeme, text: str) -> int:
+    def _is_parameter(self, lexeme: Lexeme) -> bool:
+        is_operator = lexeme.text in OPERATORS or lexeme.text in SYNONYMS
+        is_known = is_operator or self.library.find(lexeme.text) is not None
+        is_called = self._lexemes[self._next].text == "("
+        is_name = lexeme.text[0].isalpha()  # 1_000 is no product with _000
+        return self._has_parameters and is_name and not is_known and not is_called
+
+    def _parameter(self, lexeme: Lexeme) -> int:
+        """A constant by a name of the user's."""
+        name, where = lexeme.text, f"{_shortened(lexeme.text)!r} at column {lexeme.column}"
+        if name in ("e", "E"):
+            raise ParseError(f"{where} is no column: write exp(x) for e^x, or name it otherwise")
+        slip = _alike(name, self.library.variables)
+        if slip is not None:
+            raise ParseError(
+                f"{where} is no column: did you mean {slip!r}? A constant needs a name that is "
+                f"less like a column's"
+            )
+        if name in self.constants:
+            raise ParseError(
+                f"{where} stands there a second time, and one constant can't stand in two places: "
+                f"rewrite the formula so that it stands once, or give the other its own name"
+            )
+        self.constants.append(name)
+        return self.library.constant_id
+
+    def _literal(self, lexeme: Lexeme, text: str) -> int:
         token_id = self._find_literal(float(text))
         if token_id is None:
             raise ParseError(
@@ -207,23 +242,25 @@ class _Parser:
         return token_id
 
     def _find_literal(self, value: float) -> int | None:
-        for token_id in self._library.ids_of_kind(Kind.LITERAL):
-            if self._library[token_id].value == value and self._library[token_id].name != "pi":
+        for token_id in self.library.ids_of_kind(Kind.LITERAL):
+            if self.library[token_id].value == value and self.library[token_id].name != "pi":
                 return token_id
         return None
 
-    def _token(self, lexeme: _Lexeme, name: str) -> int:
-        token_id = self._library.find(name)
+    def _token(self, lexeme: Lexeme, name: str) -> int:
+        token_id = self.library.find(name)
+        if token_id is None and lexeme.kind == "name":
+            token_id = self.library.find(SYNONYMS.get(name, name))
         if token_id is None and lexeme.kind == "quoted":
-            token_id = self._library.find(name[1:-1].replace("``", "`"))
-            if token_id is not None and self._library[token_id].kind is not Kind.VARIABLE:
+            token_id = self.library.find(name[1:-1].replace("``", "`"))
+            if token_id is not None and self.library[token_id].kind is not Kind.VARIABLE:
                 token_id = None
         if token_id is None:
             raise ParseError(self._unknown(lexeme, name))
         return token_id
 
-    def _unknown(self, lexeme: _Lexeme, name: str) -> str:
-        known = [token.name for token in self._library]
+    def _unknown(self, lexeme: Lexeme, name: str) -> str:
+        known = [token.name for token in self.library]
         if lexeme.text == "-" and name == "neg":
             return f"the sign at column {lexeme.column} needs the operator 'neg' in the library"
         if lexeme.kind == "symbol":
@@ -231,12 +268,12 @@ class _Parser:
                 f"the operator {name!r} at column {lexeme.column} is not in the library: "
                 f"add it to the operators"
             )
-        names = [token.name for token in self._library if token.kind is not Kind.LITERAL]
+        names = [token.name for token in self.library if token.kind is not Kind.LITERAL]
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it has {' '.join(known[:20])}"
         return f"{_shortened(name)!r} at column {lexeme.column} is not in the library: {hint}"
 
-    def _expect(self, symbol: str, after: _Lexeme | None = None) -> None:
+    def _expect(self, symbol: str, after: Lexeme | None = None) -> None:
         lexeme = self._lexemes[self._next]
         if lexeme.text != symbol or lexeme.kind != "symbol":
             behind = f" after {after.text!r}" if after is not None else ""
@@ -248,6 +285,21 @@ class _Parser:
         if len(tokens) > MAX_TOKENS:
             raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
         return tokens
+
+
+def _alike(name: str, columns: Sequence[str]) -> str | None:
+    """The column that a name may be a slip for: other capitals, another number, a letter wrong."""
+    plain = {column.lower(): column for column in columns}
+    digits = "0123456789"
+    for column in plain:
+        if column.rstrip(digits) == name.lower().rstrip(digits):
+            return plain[column]
+    close = difflib.get_close_matches(name.lower(), plain, n=1)
+    return plain[close[0]] if close else None
+
+
+def _begins_value(lexeme: Lexeme) -> bool:
+    return lexeme.kind in ("name", "quoted") or lexeme.text == "("
 
 
 def _shortened(text: str) -> str:

@@ -9,6 +9,8 @@ from dvisr.library import Kind, Precedence, Role, Token
 
 _FRACTIONS_AND_POWERS = (Role.QUOTIENT, Role.RECIPROCAL, Role.WHOLE_POWER)
 
+_SIGNS = (Role.SUM, Role.DIFFERENCE)
+
 _Text = tuple[str, Precedence]
 
 
@@ -33,7 +35,7 @@ def infix(expression: Expression, *, digits: int = 6) -> str:
     -------
     str
         Text that `parse` reads back to the same tree, if the constants have no values; they are
-        written as `c`.
+        written as `c`. With values, it is for reading: x - 0.5, not x + -0.5.
 
     Examples
     --------
@@ -59,9 +61,20 @@ def infix(expression: Expression, *, digits: int = 6) -> str:
         # A sign is read as part of a right operand wherever it stands: x0 ^ -x1.
         first = _parenthesised(operands[0], left)
         second = _parenthesised(operands[1], min(right, Precedence.SIGN))
+        if expression.constants is not None and token.role in _SIGNS:
+            return _sum(first, token.role, second), token.precedence
         return f"{first} {token.name} {second}", token.precedence
 
     return fold(expression, combine)[0]
+
+
+def _sum(first: str, role: Role, second: str) -> str:
+    """With the sign of what is added, where it begins with one, taken into the operator. The sign
+    is that of the leftmost factor of a product, so of the whole."""
+    is_negative = role is Role.DIFFERENCE
+    while second.startswith("-"):
+        is_negative, second = not is_negative, second[1:]
+    return f"{first} {'-' if is_negative else '+'} {second}"
 
 
 def _number(text: str) -> _Text:
@@ -125,6 +138,8 @@ def latex(expression: Expression, *, digits: int = 6) -> str:
             if token.role is Role.POWER:
                 right = Precedence.SUM  # an exponent is set apart by its height
             parts = [_bracketed(operands[0], left), _bracketed(operands[1], right)]
+            if expression.constants is not None and token.role in _SIGNS:
+                return _sum(parts[0], token.role, parts[1]), token.precedence
             return _filled(token.latex or "", parts), token.precedence
         template = token.latex or rf"\operatorname{{{token.name.replace('_', chr(92) + '_')}}}" + (
             r"\left(#1\right)" if token.arity == 1 else r"\left(#1, #2\right)"

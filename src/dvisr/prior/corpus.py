@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dvisr.expression import parse
-from dvisr.expression.parsing import names_in, numbers_in
+from dvisr.expression.lexing import names_in, numbers_in
 from dvisr.library import OPERATORS, Kind, Library, Role
 
 Formula = tuple[Any, ...]

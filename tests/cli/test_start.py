@@ -1,0 +1,146 @@
+"""What is imported when: help and wrong requests do not wait for what only a fit needs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from dvisr import DVISRRegressor
+from dvisr.cli import COMMANDS, cli
+from tests.cli.running import dvisr
+
+HEAVY = ("jax", "numba", "pandas", "scipy", "matplotlib", "sklearn", "sympy")
+CODE = """
+import atexit, json, sys
+def told():
+    print(json.dumps([name for name in {names!r} if name in sys.modules]), file=sys.stderr)
+atexit.register(told)
+from dvisr.cli import main
+main()
+"""
+
+
+def imported(*arguments: str, names: tuple[str, ...] = HEAVY) -> tuple[int, list[str], str]:
+    """The status, which of these modules were imported by the end, and what was said."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(names=names), *arguments],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    *said, last = done.stderr.splitlines()
+    return done.returncode, json.loads(last), "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imported(*arguments)[:2] == (0, [])
+
+
+@pytest.mark.parametrize("command", ["fit", "exact", "compare"])
+@pytest.mark.parametrize(
+    ("table", "target", "message"),
+    [
+        ("missing.csv", "y", "there is no file"),
+        ("t.csv", "z", "there is no column 'z'"),
+        ("t.csv", "name", "holds text"),
+        ("https://example.org/t.csv", "y", "download it first"),
+    ],
+)
+def test_a_wrong_table_is_told_before_the_compiler_is_loaded(
+    command: str, table: str, target: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text("x,y,name\n1,2,a\n2,3,b\n")
+    where = table if "://" in table else str(tmp_path / table)
+    more = ["--expression", "x"] if command == "compare" else []
+    status, modules, said = imported(
+        command, where, "--target", target, *more, names=("jax", "numba", "sklearn")
+    )
+    assert (status, modules) == (2, [])
+    assert message in said
+
+
+def test_every_command_is_where_the_list_says() -> None:
+    context = click.Context(cli)
+    assert cli.list_commands(context) == list(COMMANDS)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+    assert cli.get_command(context, "no such command") is None
+
+
+def test_the_list_of_commands_is_the_help() -> None:
+    shown = dvisr("--help").stdout
+    for name, help_text in COMMANDS.items():
+        assert f"  {name} " in shown
+        assert help_text in shown
+
+
+def test_an_unknown_command_suggests_one() -> None:
+    done = dvisr("exprot")
+    assert done.returncode == 2
+    assert "did you mean 'export'?" in done.stderr
+
+
+def test_the_version_is_the_packages() -> None:
+    import importlib.metadata
+
+    import dvisr as package
+
+    assert importlib.metadata.version("dvisr") == package.__version__
+    assert package.__version__ in dvisr("--version").stdout
+
+
+def test_defaults_of_fit_are_the_estimators() -> None:
+    """They are written down twice, so that help need not import the estimator."""
+    command = cli.get_command(click.Context(cli), "fit")
+    assert command is not None
+    own = {option.name: option.default for option in command.params}
+    own["operators"] = tuple(str(own["operators"]).split(","))
+    parameters = inspect.signature(DVISRRegressor).parameters
+    for name in ("operators", "constants", "max_tokens", "max_constants", "constraints",
+                 "tree_prior", "constant_prior", "recipe"):  # fmt: skip
+        assert own[name] == parameters[name].default, name
+
+
+def test_defaults_of_pretrain_are_those_of_the_training() -> None:
+    from dvisr.policy.conditioned import Sizes
+    from dvisr.pretraining.training import TrainingSettings
+
+    command = cli.get_command(click.Context(cli), "pretrain")
+    assert command is not None
+    own = {option.name: option.default for option in command.params}
+    for source, names in (
+        (Sizes(), ("width", "reader_layers", "decoder_layers")),
+        (TrainingSettings(), ("batch", "rate")),
+    ):
+        for name in names:
+            assert own[name] == getattr(source, name), name
+
+
+def complete(line: str, position: int) -> list[str]:
+    """What the shell is offered, by Click's own protocol."""
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'dvisr'; from dvisr.cli import main; "
+         "main()"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "_DVISR_COMPLETE": "bash_complete", "COMP_WORDS": line,
+             "COMP_CWORD": str(position)},
+    )  # fmt: skip
+    return [offer.split(",", 1)[1] for offer in done.stdout.splitlines()]
+
+
+def test_the_shell_is_offered_commands_and_options() -> None:
+    assert complete("dvisr ", 1) == list(COMMANDS)
+    assert complete("dvisr ex", 1) == ["export", "exact"]
+    assert "--max-tokens" in complete("dvisr fit --max", 2)
