@@ -1,6 +1,7 @@
 """Expressions on the host: read, printed, compared."""
 
 from dvisr.expression.canonical import canonical_form
+from dvisr.expression.mathml import mathml
 from dvisr.expression.parsing import ParseError, parse
 from dvisr.expression.printing import infix, latex
 from dvisr.expression.symbolic import simplified, to_sympy
@@ -13,6 +14,7 @@ __all__ = [
     "fold",
     "infix",
     "latex",
+    "mathml",
     "parse",
     "simplified",
     "to_sympy",
