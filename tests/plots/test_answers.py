@@ -58,7 +58,7 @@ def test_bars_are_as_long_as_the_probabilities_and_the_first_is_on_top() -> None
     assert [bar.get_width() for bar in axes.patches] == shares  # type: ignore[attr-defined]
     assert axes.yaxis_inverted()
     labels = axes.get_yticklabels()
-    assert [label.get_text() for label in labels] == ["x", "x" * 47 + "…", HOSTILE]
+    assert [label.get_text() for label in labels] == ["x", "x" * 35 + "…", HOSTILE]
     assert not any(label.get_parse_math() for label in labels)
     assert [text.get_text() for text in axes.texts] == ["0.900", "0.070", "0.030"]
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from dvisr.diagnostics import calibration_curve
 from dvisr.plots.style import BLUE, GREY, ORANGE, new_axes
 
-_MOST_LETTERS = 48  # of a function beside its bar
+_MOST_LETTERS = 36  # of a function beside its bar
 
 
 def plot_band(
