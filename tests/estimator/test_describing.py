@@ -106,7 +106,8 @@ def test_the_figure_of_several_columns_has_observed_against_predicted() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(1.0, 2.0, (12, 2))
     model = quick().fit(X, X[:, 0] + 0.1 * rng.standard_normal(12), y_err=0.1)
-    lines = {str(line.get_label()): line.get_xydata() for line in model.plot().axes[0].lines}
+    drawn = model.plot().axes[0].lines
+    lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in drawn}
     data = model._problem.data
     np.testing.assert_allclose(lines["data"], np.c_[model.predict(data.X), data.y], rtol=1e-12)
 
@@ -181,7 +182,7 @@ def test_a_neighbours_word_is_answered_with_ours(name: str) -> None:
     known = set(inspect.signature(DVISRRegressor).parameters)
     assert name not in known
     with pytest.raises(TypeError, match=f"no parameter '{name}': use ") as told:
-        DVISRRegressor(**{name: 1})
+        DVISRRegressor(**{name: 1})  # type: ignore[arg-type]
     named = str(told.value).split(": use ")[1]
     assert any(own in named for own in (*known, "model.", "predict"))
     with pytest.raises(ValueError, match=f"no parameter '{name}': use "):

@@ -12,6 +12,7 @@ from dvisr.cli.console import printable
 from dvisr.cli.exact import exact
 from dvisr.cli.fit import demo, fit
 from dvisr.cli.pretrain import pretrain
+from dvisr.cli.report import report
 from dvisr.cli.reproduce import reproduce
 
 OK, FAILED_CHECK, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -62,6 +63,7 @@ def cli(context: click.Context) -> None:
 cli.add_command(exact)
 cli.add_command(fit)
 cli.add_command(compare)
+cli.add_command(report)
 cli.add_command(demo)
 cli.add_command(reproduce)
 cli.add_command(pretrain)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,7 @@ def fit(
     )
     settings["noise"] = chosen_noise(noise, err)
     model = DVISRRegressor(random_state=seed, run_dir=out, **settings)
-    seconds = _fitted(model, dataset)
+    seconds = _fitted(model, dataset, target)
     if as_json:
         click.echo(json.dumps(as_object(model, top, seconds), allow_nan=False))
     else:
@@ -79,13 +81,14 @@ def fit(
     return INTERRUPTED if model.interrupted_ and settings["max_time"] is None else None
 
 
-def _fitted(model: DVISRRegressor, dataset: Dataset) -> float:
+def _fitted(model: DVISRRegressor, dataset: Dataset, target: str) -> float:
     import time
 
     began = time.perf_counter()
     with fit_progress("searching formulas") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
-        model.fit_table(dataset, progress)
+        command = shlex.join(["dvisr", *sys.argv[1:]])
+        model.fit_table(dataset, progress, target=target, command=command)
     return time.perf_counter() - began
 
 
@@ -101,7 +104,7 @@ def demo() -> None:
     model = DVISRRegressor(
         operators=("+", "-", "*", "/", "sqrt", "exp", "log"), max_tokens=9, random_state=0
     )
-    _fitted(model, dataset)
+    _fitted(model, dataset, "period")
     print_model(console, model, 5, "period")
     _print_law(console, model)
 

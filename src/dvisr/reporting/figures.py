@@ -1,5 +1,5 @@
-"""The report's figures as Bokeh models. Colours of text and lines follow the reader's light or dark
-scheme, which the page's script sets; names of columns are plain text to Bokeh, never TeX."""
+"""The report's figures as Bokeh models. Their colours can be read on white and on black, on screen
+and on paper. Names of columns are plain text to Bokeh, never TeX."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from bokeh.plotting import figure
 
 from dvisr.checks import Replication
 from dvisr.diagnostics import calibration_curve
-from dvisr.plots.style import BLUE, GREY, ORANGE
 from dvisr.reporting.numbers import Band, Rows
 from dvisr.reporting.words import printable
 
+BLUE, ORANGE, GREY, TEXT = "#3d85c6", "#e07b1a", "#8a8a8a", "#78838e"
 _FONT = "system-ui, sans-serif"
 _DOT = 7
+_HEIGHT = 320
 
 
-def _new(x: str, y: str, height: int = 340, **options: Any) -> Any:
+def _new(x: str, y: str, height: int = _HEIGHT, **options: Any) -> Any:
     made = figure(
         height=height, sizing_mode="stretch_width", tools="pan,box_zoom,wheel_zoom,reset,save",
         toolbar_location="above", background_fill_color=None, border_fill_color=None,
@@ -31,7 +32,10 @@ def _new(x: str, y: str, height: int = 340, **options: Any) -> Any:
         axis.axis_label = PlainText(text=printable(name)) if name else None
         axis.axis_label_text_font = axis.major_label_text_font = _FONT
         axis.axis_label_text_font_style = "normal"
+        axis.axis_label_text_color = axis.major_label_text_color = TEXT
+        axis.axis_line_color = axis.major_tick_line_color = GREY
         axis.minor_tick_line_color = None
+    made.grid.grid_line_color, made.grid.grid_line_alpha = GREY, 0.22
     return made
 
 
@@ -74,12 +78,13 @@ def band_figure(
     *,
     y_err: np.ndarray | None,
     names: tuple[str, str],
+    height: int = _HEIGHT,
 ) -> Any:
     """Data over the curve, with the interval of new observations and that of the curve."""
-    made = _new(*names, height=380)
-    made.varea(_small(band.at), _small(band.low), _small(band.high), color=BLUE, alpha=0.16)
+    made = _new(*names, height=height)
+    made.varea(_small(band.at), _small(band.low), _small(band.high), color=BLUE, alpha=0.2)
     made.varea(
-        _small(band.at), _small(band.curve_low), _small(band.curve_high), color=BLUE, alpha=0.3
+        _small(band.at), _small(band.curve_low), _small(band.curve_high), color=BLUE, alpha=0.35
     )
     made.line(_small(band.at), _small(band.middle), color=BLUE, width=2)
     predicted = np.interp(x, band.at, band.middle)
@@ -94,10 +99,12 @@ def band_figure(
     return made
 
 
-def rows_figure(rows: Rows, y: np.ndarray, numbers: np.ndarray, *, name: str) -> Any:
+def rows_figure(
+    rows: Rows, y: np.ndarray, numbers: np.ndarray, *, name: str, height: int = _HEIGHT
+) -> Any:
     """Observed against what the reader chooses, at first against predicted: each row with its
     interval."""
-    made = _new("", name, height=380)
+    made = _new("", name, height=height)
     reach = _small(np.array([rows.middle.min(), rows.middle.max()]))
     made.line(reach, reach, color=GREY, width=1, name="diagonal")
     source = _source(
@@ -116,7 +123,9 @@ def rows_figure(rows: Rows, y: np.ndarray, numbers: np.ndarray, *, name: str) ->
 def residual_figure(
     x: np.ndarray, residuals: np.ndarray, numbers: np.ndarray, *, x_name: str
 ) -> Any:
-    made = _new(x_name, "residual / noise", height=260)
+    known = np.abs(residuals[np.isfinite(residuals)])
+    reach = max(2.6, 1.12 * float(known.max(initial=0.0)))
+    made = _new(x_name, "residual / noise", y_range=(-reach, reach))
     for level, dash in ((0.0, "solid"), (-1.96, "dotted"), (1.96, "dotted")):
         _level(made, level, dash)
     rows = _source(x=x, y=residuals, row=numbers)

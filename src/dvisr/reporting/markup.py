@@ -59,7 +59,10 @@ def figure(name: str, caption: str, kind: str = "") -> str:
 
 def density(draws: np.ndarray, constant: Constant) -> str:
     """A histogram of one constant's draws, its interval shaded and its mode marked."""
+    reach = 0.6 * (constant.high - constant.low)  # a far tail would leave the rest one thin line
     low, high = bulk(draws)
+    if reach > 0.0:
+        low, high = max(low, constant.low - reach), min(high, constant.high + reach)
     heights, edges = np.histogram(draws, bins=_BINS, range=(low, high))
     scale = _HEIGHT / max(1, int(heights.max()))
 

@@ -79,7 +79,7 @@ def rows_of(subject: Subject, function: Function | None = None) -> Rows:
 
 
 def _factor(subject: Subject) -> float:
-    return subject.problem.likelihood.noise_unit[1]
+    return float(subject.problem.likelihood.noise_unit[1])
 
 
 def _middle(draws: Draws, table: np.ndarray, function: Function | None) -> np.ndarray:

@@ -1,34 +1,12 @@
 "use strict";
-// Draws the figures, follows the reader's light or dark scheme, and answers the page's controls.
+// Draws the figures and answers the page's controls.
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const columns = read("columns");
   const drawn = new Map(); // the id of a place on the page -> its Bokeh document
-  const schemes = {
-    light: { text: "#3d4650", line: "#9aa4ae", grid: "#e4e8ec" },
-    dark: { text: "#c5ccd3", line: "#66707a", grid: "#2c343c" },
-  };
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  let isPrinting = false;
-
-  const colour = (model, set) => {
-    if (/Axis$/.test(model.type)) {
-      model.axis_label_text_color = set.text;
-      model.major_label_text_color = set.text;
-      model.axis_line_color = set.line;
-      model.major_tick_line_color = set.line;
-    } else if (model.type === "Grid") {
-      model.grid_line_color = set.grid;
-    }
-  };
-  const recolour = () => {
-    const set = dark.matches && !isPrinting ? schemes.dark : schemes.light;
-    for (const doc of drawn.values()) {
-      for (const model of doc._all_models.values()) colour(model, set);
-    }
-  };
 
   const draw = async () => {
+    Bokeh.set_log_level("error");
     const known = new Set();
     for (const item of read("figures")) {
       await Bokeh.embed.embed_item(item);
@@ -39,7 +17,6 @@
         }
       }
     }
-    recolour();
     document.documentElement.dataset.drawn = drawn.size;
   };
 
@@ -96,8 +73,5 @@
     });
   }
 
-  dark.addEventListener("change", recolour);
-  window.addEventListener("beforeprint", () => { isPrinting = true; recolour(); });
-  window.addEventListener("afterprint", () => { isPrinting = false; recolour(); });
   draw();
 })();

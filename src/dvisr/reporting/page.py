@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dvisr.reporting import sections, support
+from dvisr.reporting import one_by_one, sections, support
 from dvisr.reporting.markup import text
 from dvisr.reporting.subject import Subject
 
@@ -38,13 +38,15 @@ def report(subject: Subject, top: int = 5) -> str:
         (
             sections.head(subject),
             sections.data(subject, made),
-            sections.functions(subject, top),
-            sections.each_function(subject, made, top),
+            one_by_one.functions(subject, top),
+            one_by_one.each_function(subject, made, top),
             support.predictive_checks(subject, made),
             support.verdict(subject),
             support.search(subject, made),
             support.prior(subject),
             support.settings(subject),
+            support.reading(),
+            support.footer(),
         )
     )
     library = _library()

@@ -1,4 +1,4 @@
-"""The first half of the report: what was found."""
+"""The beginning of the report: the answer in short, the data, and what is predicted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import numpy as np
 
 from dvisr.checks import QUESTIONS
 from dvisr.expression import mathml
-from dvisr.expression.mathml import constant_name
 from dvisr.posterior import Function
-from dvisr.posterior.of_function import function_draws
 from dvisr.reporting import figures, numbers
-from dvisr.reporting.markup import bar, density, figure, key, paragraphs, section, table, text
-from dvisr.reporting.subject import Subject, constants_of
-from dvisr.reporting.words import number, share, with_interval, with_spread
+from dvisr.reporting.markup import bar, figure, key, section, table, text
+from dvisr.reporting.subject import Subject
+from dvisr.reporting.words import share, with_spread
 
-_LISTED = 15  # functions with a bar
 _OFFERED = 12  # columns that a figure can be plotted against
 _MOST = 0.95  # of the probability, for "nearly all"
-_PAIRED = 600  # draws of a pair of constants
 
 
 class Figures:
@@ -34,16 +30,32 @@ class Figures:
         self._models[place] = model
 
     def items(self) -> list[Any]:
+        """As Bokeh's script reads them; the same figures give the same bytes."""
         from bokeh.embed import json_item
 
-        return [json_item(model, place) for place, model in self._models.items()]
+        known: dict[str, str] = {}
+        return [
+            _renumbered(json_item(model, place), known) for place, model in self._models.items()
+        ]
+
+
+def _renumbered(part: Any, known: dict[str, str]) -> Any:
+    """With models numbered from 1: Bokeh goes on counting for as long as a process lives."""
+    if isinstance(part, dict):
+        return {
+            name: known.setdefault(value, f"p{len(known) + 1}")
+            if name in ("id", "root_id")
+            else _renumbered(value, known)
+            for name, value in part.items()
+        }
+    return [_renumbered(one, known) for one in part] if isinstance(part, (list, tuple)) else part
 
 
 def offered(subject: Subject) -> list[int]:
     """Numbers of the columns that figures can be plotted against, likeliest to matter first."""
     inclusion = subject.posterior.inclusion
     shares = [-float(inclusion.get(name, 0.0)) for name in subject.columns]
-    return np.argsort(shares, kind="stable")[:_OFFERED].tolist()
+    return [int(place) for place in np.argsort(shares, kind="stable")[:_OFFERED]]
 
 
 def row_numbers(subject: Subject) -> np.ndarray:
@@ -60,7 +72,7 @@ def head(subject: Subject) -> str:
     found = subject.outcome.diagnostics
     facts = [
         ("observations", f"{found['num_rows']:g}"),
-        ("noise", _noise(subject)),
+        ("noise, standard deviation", _noise(subject)),
         ("variance explained", f"{found['r2']:.1%}" if math.isfinite(found["r2"]) else "none"),
         ("log evidence", f"{subject.posterior.log_evidence:.2f}"),
         ("formulas weighed", _visited(found)),
@@ -97,14 +109,16 @@ def _sureness(subject: Subject) -> str:
     reached = np.cumsum(shares)
     if reached[-1] < 0.9:
         return (
-            f"No single formula stands out. The most probable has probability {first}, and the "
-            f"{len(shares)} that are listed have {share(float(reached[-1]))} together:"
+            f"No single formula stands out: the most probable, below, has probability {first}, and "
+            f"the {len(shares)} that are listed have {share(float(reached[-1]))} together."
         )
     many = int(np.searchsorted(reached, 0.9)) + 1
+    if many == 1:
+        return f"One formula has most of the probability ({first}):"
     together = share(float(reached[many - 1]))
     return (
-        f"The most probable formula has probability {first}; it takes {many} formulas to hold "
-        f"{together} of it. The most probable one:"
+        f"No single formula is certain: the most probable, below, has probability {first}, and the "
+        f"first {many} have {together} together."
     )
 
 
@@ -144,7 +158,7 @@ def data(subject: Subject, made: Figures) -> str:
         + key("band", "90 % of new observations")
     )
     if len(subject.columns) == 1:
-        made.add("data-figure", _band(subject, None))
+        made.add("data-figure", fit_figure(subject, height=380))
         legend += key("inner", "90 % of curves")
         words = (
             "All formulas together, each as much as it is probable. Drag to pan, choose a tool "
@@ -157,7 +171,7 @@ def data(subject: Subject, made: Figures) -> str:
     for column in offered(subject):
         values = subject.problem.X[numbers.shown_rows(subject), column]
         made.columns.append([float(f"{value:.6g}") for value in values])
-    made.add("data-figure", _rows(subject, None))
+    made.add("data-figure", fit_figure(subject, height=380))
     legend += key("grey", "observed = predicted")
     return section(
         "data", "The data and what is predicted",
@@ -199,145 +213,20 @@ def _inclusion(subject: Subject) -> str:
     )
 
 
-def _band(subject: Subject, function: Function | None) -> Any:
+def fit_figure(subject: Subject, function: Function | None = None, **options: Any) -> Any:
+    """The data over what one function predicts, or all of them: a curve over the only column, or
+    observed against predicted."""
     places, table_ = numbers.shown_rows(subject), subject.problem.data
+    y, row = table_.y[places], row_numbers(subject)
+    if len(subject.columns) > 1:
+        found = numbers.rows_of(subject, function)
+        return figures.rows_figure(found, y, row, name=subject.target, **options)
     return figures.band_figure(
         numbers.curve_over(subject, function),
         table_.X[places, 0],
-        table_.y[places],
-        row_numbers(subject),
+        y,
+        row,
         y_err=None if table_.y_err is None else table_.y_err[places],
         names=(subject.columns[0], subject.target),
+        **options,
     )
-
-
-def _rows(subject: Subject, function: Function | None) -> Any:
-    rows = numbers.rows_of(subject, function)
-    y = subject.problem.data.y[rows.places]
-    return figures.rows_figure(rows, y, row_numbers(subject), name=subject.target)
-
-
-def functions(subject: Subject, top: int) -> str:
-    """The bar chart: each function with its probability."""
-    listed = subject.posterior.functions[:_LISTED]
-    rows = []
-    for place, function in enumerate(listed):
-        button = (
-            f"<button data-choose='{place}' data-go='each' aria-pressed='{_is(place == 0)}' "
-            f"title='show this function below'>{place + 1}</button>"
-            if place < min(top, len(listed))
-            else f"{place + 1}"
-        )
-        rows.append(
-            (
-                f"<span class='rank'>{button}</span>",
-                mathml(function.expression, left=subject.target),
-                bar(function.probability),
-                f"<span class='number'>{share(function.probability)}</span>",
-            )
-        )
-    rest = 1.0 - sum(function.probability for function in listed)
-    if rest > 0.0005:
-        rows.append(("", "all others together", bar(rest), share(rest)))
-    return section(
-        "functions", "The functions",
-        paragraphs(
-            "Formulas that are the same function are counted once. The letters c stand for "
-            "constants, whose values follow for each function. Choose a number to see its function."
-        ),
-        table(("", "function", "probability", ""), rows, "functions"),
-    )  # fmt: skip
-
-
-def _is(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def each_function(subject: Subject, made: Figures, top: int) -> str:
-    """For each of the first: fit, residuals and the posterior of its constants."""
-    shown = subject.posterior.functions[:top]
-    buttons = "".join(
-        f"<button data-choose='{place}' aria-pressed='{_is(place == 0)}'>"
-        f"{place + 1}: {share(function.probability)}</button>"
-        for place, function in enumerate(shown)
-    )
-    axis = "" if len(subject.columns) == 1 else axis_choice(subject)
-    panels = "".join(_panel(subject, made, place, one) for place, one in enumerate(shown))
-    return section(
-        "each", "Each function by itself",
-        paragraphs("As if it were the right one: its curve, what is left, and its constants."),
-        f"<div class='choices' role='group' aria-label='function'>{buttons}</div>", axis, panels,
-    )  # fmt: skip
-
-
-def _panel(subject: Subject, made: Figures, place: int, function: Function) -> str:
-    fit, left = f"fit-{place}", f"residuals-{place}"
-    is_one = len(subject.columns) == 1
-    made.add(fit, _band(subject, function) if is_one else _rows(subject, function))
-    residuals = numbers.residuals_of(subject, function)
-    rows = numbers.shown_rows(subject)
-    at = subject.problem.X[rows, 0] if is_one else numbers.rows_of(subject, function).middle
-    name = subject.columns[0] if is_one else ""
-    made.add(left, figures.residual_figure(at, residuals, row_numbers(subject), x_name=name))
-    kind = "" if is_one else "against"
-    against = (
-        ""
-        if is_one
-        else f" Against: <span class='axis-name'>{text(subject.target)}, predicted</span>."
-    )
-    chosen = " chosen" if place == 0 else ""
-    legend = key("data", "data") + key("line", "at the most probable constants")
-    legend += key("band", "90 % of new observations")
-    return (
-        f"<div class='panel{chosen}' data-place='{place}'>"
-        f"<div class='formula headline'>{mathml(function.modal, left=subject.target)}</div>"
-        f"<p class='soft'>Probability {share(function.probability)}, "
-        f"{function.expression.complexity} tokens.</p>"
-        f"<div class='two'>{figure(fit, legend + against, kind)}"
-        f"{figure(left, f'What is left of each row, in units of the noise; of Gaussian noise, one row in twenty lies outside the dotted lines.{against}', kind)}</div>"
-        f"{_constants(subject, made, place, function)}</div>"
-    )
-
-
-def _constants(subject: Subject, made: Figures, place: int, function: Function) -> str:
-    found = constants_of(function)
-    if not found:
-        return "<p>It has no constants.</p>"
-    draws = function_draws(subject.problem, subject.posterior, function).constants
-    rows = [
-        (
-            f"<math>{constant_name(index, len(found))}</math>",
-            f"<span class='number'>{text(with_interval(constant))}</span>",
-            density(draws[:, index], constant),
-        )
-        for index, constant in enumerate(found)
-    ]
-    symbols = mathml(function.expression, left=subject.target)
-    listed = (
-        f"<h3>Its constants</h3><div class='formula'>{symbols}</div>"
-        + table(("", "most probable value (90 % interval)", "posterior"), rows, "constants")
-        + "<p class='soft'>The line marks the most probable value, which is the one in the "
-        "formula; the shade is the central 90 % interval.</p>"
-    )
-    if len(found) < 2:
-        return listed
-    one, two, r = _closest(draws)
-    name = f"pair-{place}"
-    made.add(name, figures.pair_figure(
-        draws[:_PAIRED, one], draws[:_PAIRED, two], (f"c{one}", f"c{two}"),
-    ))  # fmt: skip
-    caption = (
-        f"Draws of the two constants that depend on each other most, rank correlation "
-        f"{number(r, 0.1)}."
-    )
-    return f"<div class='two'><div>{listed}</div>{figure(name, caption)}</div>"
-
-
-def _closest(draws: np.ndarray) -> tuple[int, int, float]:
-    """The two columns with the largest rank correlation, and that."""
-    ranks = draws.argsort(axis=0).argsort(axis=0).astype(float)
-    with np.errstate(all="ignore"):
-        r = np.nan_to_num(np.corrcoef(ranks.T))
-    pairs = [(i, j) for i in range(len(r)) for j in range(i + 1, len(r))]
-    one, two = max(pairs, key=lambda pair: abs(r[pair]))
-    return one, two, float(r[one, two])

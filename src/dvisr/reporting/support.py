@@ -23,12 +23,12 @@ _SEED = 0
 
 def predictive_checks(subject: Subject, made: Figures) -> str:
     """Data replicated from the posterior against the data."""
-    title = "Do the data look like this model?"
+    title = "Predictive checks"
     rep = replication(subject.problem, subject.posterior, _SEED)
     if not rep.is_usable:
         return section(
             "checks", title,
-            paragraphs("No draw of the posterior is defined on all rows: there is nothing to compare."),
+            paragraphs("No draw of the posterior is defined on all rows: nothing can be compared."),
         )  # fmt: skip
     rep = rep.observations
     made.add("calibration", figures.calibration_figure(rep.left_out.pit))
@@ -38,8 +38,8 @@ def predictive_checks(subject: Subject, made: Figures) -> str:
         + key("chance", "90 % of good fits")
         + "<br>Each row predicted from the "
         "others: the share of rows that lie below each predicted level. On the diagonal, "
-        "predictions are as sure as they should be; a flatter curve means too wide, a steeper one at "
-        "the ends too sure."
+        "predictions are as sure as they should be; steep in the middle, they are too wide, steep "
+        "at the ends, too sure."
     )
     second = (
         key("data", "rows") + key("chance", "90 % of replicated data") + "<br>Residuals from the "
@@ -57,8 +57,8 @@ def verdict(subject: Subject) -> str:
     found = subject.outcome.verdict
     parts = [
         paragraphs(
-            f"The verdict is {badge(found.word)}: the worst grade of these checks. Where one is not "
-            "ok, its sentence says what to do."
+            f"The verdict is {badge(found.word)}: the worst grade of these checks. Where one is "
+            "not ok, its sentence says what to do."
         )
     ]
     for group, question in QUESTIONS.items():
@@ -115,9 +115,9 @@ def prior(subject: Subject) -> str:
     own = {str(f.expression): f for f in subject.posterior.functions}
     problem = subject.problem
     lines = [
-        f"Before the data, formulas were thought probable as the prior <em>"
-        f"{text(problem.tree_prior.name)}</em> has them, constants as {text(problem.constant_prior)}, "
-        f"and the noise as {text(problem.describe_noise())}.",
+        f"What was assumed before the data. Formulas: the prior "
+        f"<em>{text(problem.tree_prior.name)}</em>. Constants: {text(problem.constant_prior)}. "
+        f"Noise: {text(problem.describe_noise())}.",
     ]
     first = subject.posterior.functions[:5]
     known = [f for f in first if math.isfinite(f.log_prior)]
@@ -191,15 +191,43 @@ def settings(subject: Subject) -> str:
         f"<button data-copy='{name}'>copy</button>"
         for name, title, content in made_by
     )
-    versions = f"dvisr {importlib.metadata.version('dvisr')}, Python {platform.python_version()}"
     return section(
-        "settings", "Settings", shown,
+        "settings", "How it was made", shown,
         f"<details><summary>all settings</summary>{table(('', ''), rows, 'settings')}</details>",
-        f"<footer>Made by {text(versions)}. This file needs no network and holds the data that it "
-        "shows.</footer>",
     )  # fmt: skip
 
 
 def text_block(content: str) -> str:
     """Of several lines."""
     return "\n".join(text(line) for line in content.splitlines())
+
+
+_READING = {
+    "probability of a function": "How probable it is, given the data, that this function is the "
+    "right one, among all that the chosen operators and size can write and under the prior. It is "
+    "no statement on functions that they can not write.",
+    "90 % interval": "From the lowest to the highest value that the data leave credible, with 5 % "
+    "of the probability on either side.",
+    "noise": "What the observations scatter about the curve by.",
+    "log evidence": "The logarithm of how probable the data are under all formulas together. It "
+    "compares fits to the same data: a difference of 2.3 is a factor of ten.",
+    "verdict": "Whether the search can have missed something, and whether the data look like what "
+    "the formulas predict. It can not see a column that was never measured, nor what happens "
+    "outside the range of the data.",
+}
+
+
+def reading() -> str:
+    """What the words mean."""
+    listed = "".join(
+        f"<dt>{text(word)}</dt><dd>{text(told)}</dd>" for word, told in _READING.items()
+    )
+    return section("reading", "How to read this report", f"<dl class='reading'>{listed}</dl>")
+
+
+def footer() -> str:
+    versions = f"dvisr {importlib.metadata.version('dvisr')}, Python {platform.python_version()}"
+    return (
+        f"<footer>Made by {text(versions)}. This file needs no network, and holds the rows that it "
+        "shows.</footer>"
+    )
