@@ -53,7 +53,7 @@ class Opened:
         page = self.page
         page.on("console", self._note)
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
+        page.on("dialog", self._refuse)
         page.on("request", lambda request: self.asked.append(request.url))
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-drawn]")
@@ -61,6 +61,10 @@ class Opened:
     def _note(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.wrong.append(message.text)
+
+    def _refuse(self, dialog: Any) -> None:
+        self.wrong.append("a dialog")
+        dialog.dismiss()
 
     def find(self, script: str) -> Any:
         return self.page.evaluate(script)

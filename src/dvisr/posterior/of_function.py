@@ -11,7 +11,8 @@ from dvisr.posterior.posterior import Function, Posterior
 from dvisr.posterior.predictive import Draws
 from dvisr.problem import Problem
 
-NUM_DRAWS = 2000
+_MOST_DRAWS, _FEWEST_DRAWS = 2000, 200
+_MOST_VALUES = 4_000_000  # draws times rows; many rows leave little of the constants to draw
 
 
 def function_draws(
@@ -20,7 +21,8 @@ def function_draws(
     """Equally likely draws, of which those that are undefined on the data are left out."""
     rng = np.random.default_rng(seed)
     weighed, expression = function.weighed, function.expression
-    constants = weighed.constants[weighed.resampled(NUM_DRAWS, rng)]
+    count = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _MOST_VALUES // len(problem.X)))
+    constants = weighed.constants[weighed.resampled(count, rng)]
     columns = [constants[:, place, None] for place in range(constants.shape[1])]
     values, _ = evaluate(expression, problem.X, columns)
     values = np.broadcast_to(values, (len(constants), len(problem.X)))

@@ -8,9 +8,10 @@ import numpy as np
 
 from dvisr.evaluation import evaluate
 from dvisr.posterior import Function, predictive
-from dvisr.posterior.of_function import function_draws
 from dvisr.posterior.predictive import Draws
+from dvisr.problem import Problem
 from dvisr.reporting.subject import COVERAGE, Subject
+from dvisr.types import Dataset
 
 MOST_ROWS = 1500  # that are drawn; more of them are thinned evenly
 _POINTS = 240  # of a curve
@@ -40,13 +41,6 @@ class Rows:
     high: np.ndarray
 
 
-def draws_of(subject: Subject, function: Function | None) -> Draws:
-    """Of one function, or of the whole posterior."""
-    if function is None:
-        return subject.posterior.draws
-    return function_draws(subject.problem, subject.posterior, function)
-
-
 def shown_rows(subject: Subject) -> np.ndarray:
     """Places of the rows that are drawn."""
     count = len(subject.problem.data.y)
@@ -55,12 +49,38 @@ def shown_rows(subject: Subject) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, MOST_ROWS).astype(int))
 
 
+def shown_problem(subject: Subject) -> Problem:
+    """Of the rows that are drawn alone."""
+    problem, places = subject.problem, shown_rows(subject)
+    data, likelihood = problem.data, problem.likelihood
+    if len(places) == len(data.y):
+        return problem
+
+    def some(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else np.asarray(values)[places]
+
+    weights = some(likelihood.weights)
+    return dataclasses.replace(
+        problem,
+        data=Dataset(data.X[places], data.y[places], some(data.y_err), data.feature_names),
+        likelihood=dataclasses.replace(
+            likelihood,
+            y=likelihood.y[places],
+            scale=np.asarray(likelihood.scale)[places],
+            weights=weights,
+            y_err=some(likelihood.y_err),
+            total=None if weights is None else float(weights.sum()),
+        ),
+        position=places if problem.position is None else problem.position[places],
+    )
+
+
 def curve_over(subject: Subject, function: Function | None = None) -> Band:
     """Along the only column. Where rows have error bars, the band is for their median."""
     x = subject.problem.X[:, 0]
     reach = float(x.max() - x.min()) or abs(float(x[0])) or 1.0
     at = np.linspace(x.min() - _BEYOND * reach, x.max() + _BEYOND * reach, _POINTS)
-    draws, table = draws_of(subject, function), at[:, None]
+    draws, table = subject.draws_of(function), at[:, None]
     bars = subject.problem.data.y_err
     used = None if bars is None else np.full(len(at), float(np.median(bars)) * _factor(subject))
     low, high = predictive.quantiles(draws, table, _LEVELS, with_noise=True, bars=used).T
@@ -71,7 +91,7 @@ def curve_over(subject: Subject, function: Function | None = None) -> Band:
 def rows_of(subject: Subject, function: Function | None = None) -> Rows:
     """At the rows of the data."""
     places = shown_rows(subject)
-    data, draws = subject.problem.data, draws_of(subject, function)
+    data, draws = subject.problem.data, subject.draws_of(function)
     bars = None if data.y_err is None else data.y_err[places] * _factor(subject)
     table = data.X[places]
     low, high = predictive.quantiles(draws, table, _LEVELS, with_noise=True, bars=bars).T
@@ -99,9 +119,10 @@ def residuals_of_mean(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
 
 def residuals_of(subject: Subject, function: Function) -> np.ndarray:
     """The same of one function at its most probable constants."""
-    draws = function_draws(subject.problem, subject.posterior, function)
+    draws = subject.draws_of(function)
     values = _middle(draws, subject.problem.X, function)
-    return _in_units(subject, values, draws)[shown_rows(subject)]
+    left: np.ndarray = _in_units(subject, values, draws)[shown_rows(subject)]
+    return left
 
 
 def _in_units(subject: Subject, values: np.ndarray, draws: Draws) -> np.ndarray:

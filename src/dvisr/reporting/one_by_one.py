@@ -7,7 +7,6 @@ import numpy as np
 from dvisr.expression import mathml
 from dvisr.expression.mathml import constant_name
 from dvisr.posterior import Function
-from dvisr.posterior.of_function import function_draws
 from dvisr.reporting import figures, numbers
 from dvisr.reporting.markup import bar, density, figure, key, paragraphs, section, table, text
 from dvisr.reporting.sections import Figures, axis_choice, fit_figure, row_numbers
@@ -15,7 +14,7 @@ from dvisr.reporting.subject import Subject, constants_of
 from dvisr.reporting.words import number, share, with_interval
 
 _LISTED = 10  # functions with a bar
-_PAIRED = 600  # draws of a pair of constants
+_DRAWN, _PAIRED = 4000, 600  # draws of the constants, and of a pair of them
 _RESIDUALS = (
     "What is left of each row, in units of the noise; of Gaussian noise, one row in twenty lies "
     "outside the dotted lines."
@@ -108,7 +107,8 @@ def _constants(subject: Subject, made: Figures, place: int, function: Function) 
     found = constants_of(function)
     if not found:
         return "<p>It has no constants.</p>"
-    draws = function_draws(subject.problem, subject.posterior, function).constants
+    places = function.weighed.resampled(_DRAWN, np.random.default_rng(0))
+    draws = function.weighed.constants[places]
     rows = [
         (
             f"<math>{constant_name(index, len(found))}</math>",

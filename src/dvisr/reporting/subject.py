@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 
 from dvisr.fitting.fitters import Outcome
-from dvisr.posterior import Function, Posterior
+from dvisr.posterior import Draws, Function, Posterior
+from dvisr.posterior.of_function import function_draws
 from dvisr.problem import Problem
 
 
@@ -38,6 +39,18 @@ class Subject:
     command: str | None
     settings: dict[str, str]
     noise: dict[str, float]
+    _draws: dict[int, Draws] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def draws_of(self, function: Function | None) -> Draws:
+        """Of one function, or of the whole posterior."""
+        if function is None:
+            return self.posterior.draws
+        if id(function) not in self._draws:
+            made = function_draws(self.problem, self.posterior, function)
+            self._draws[id(function)] = made
+        return self._draws[id(function)]
 
     @property
     def posterior(self) -> Posterior:

@@ -14,6 +14,7 @@ from dvisr.expression import Expression, ParseError, mathml, parse
 from dvisr.fitting.checks import replication
 from dvisr.reporting import figures
 from dvisr.reporting.markup import figure, key, paragraphs, section, table, text
+from dvisr.reporting.numbers import shown_problem
 from dvisr.reporting.sections import Figures, badge
 from dvisr.reporting.subject import Subject
 from dvisr.reporting.words import evidence_line, share, visited_line
@@ -24,7 +25,7 @@ _SEED = 0
 def predictive_checks(subject: Subject, made: Figures) -> str:
     """Data replicated from the posterior against the data."""
     title = "Predictive checks"
-    rep = replication(subject.problem, subject.posterior, _SEED)
+    rep = replication(shown_problem(subject), subject.posterior, _SEED)
     if not rep.is_usable:
         return section(
             "checks", title,
