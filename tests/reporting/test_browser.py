@@ -168,6 +168,8 @@ def test_the_horizontal_axis_can_be_chosen(opened: Any) -> None:
     after = view.page.evaluate(ROWS, "data-figure")
     assert after["x"] == pytest.approx(model_rows()["mass"].tolist(), rel=1e-5)
     assert after["diagonal"] is False
+    end = "Bokeh.documents[0].roots()[0].x_range.end"
+    assert view.find(end) < 1.2 * max(after["x"])  # what is hidden takes no room
     assert view.page.evaluate(ROWS, "fit-0")["x"] != after["x"]  # a section of its own
     view.page.select_option("#data select.axis", index=0)
     assert view.page.evaluate(ROWS, "data-figure") == before
@@ -203,6 +205,26 @@ def test_a_figure_can_be_moved(opened: Any) -> None:
     view.page.mouse.move(box["x"] + 500, box["y"] + 200, steps=4)
     view.page.mouse.up()
     assert view.find(start) < before
+    assert view.wrong == []
+
+
+def test_a_row_is_told_on_hovering(opened: Any) -> None:
+    view = opened("one")
+    model = one_column()
+    row = model._problem.data.y.argmax()
+    frame = """(at) => {
+        const doc = Bokeh.documents[0], plot = Bokeh.index.get_by_id(doc.roots()[0].id);
+        const box = plot.el.getBoundingClientRect();
+        const x = plot.frame.x_scale.compute(at[0]), y = plot.frame.y_scale.compute(at[1]);
+        return [box.left + x, box.top + y];
+    }"""
+    at = [float(model._problem.X[row, 0]), float(model._problem.data.y[row])]
+    view.page.mouse.move(*view.page.evaluate(frame, at))
+    tip = view.page.locator(".bk-Tooltip").first
+    tip.wait_for()
+    told = tip.evaluate("(tip) => tip.shadowRoot.textContent")
+    assert f"{at[1]:.4g}" in told
+    assert "predicted" in told
     assert view.wrong == []
 
 

@@ -28,6 +28,7 @@ def _new(x: str, y: str, height: int = _HEIGHT, **options: Any) -> Any:
         outline_line_color=None, min_border_right=12, **options,
     )  # fmt: skip
     made.toolbar.logo = None
+    made.x_range.only_visible = True  # what is not shown takes no room
     for axis, name in ((made.xaxis[0], x), (made.yaxis[0], y)):
         axis.axis_label = PlainText(text=printable(name)) if name else None
         axis.axis_label_text_font = axis.major_label_text_font = _FONT
@@ -45,7 +46,14 @@ def _word(name: str, other: str) -> str:
 
 
 def _hover(made: Any, renderer: Any, *pairs: tuple[str, str]) -> None:
-    made.add_tools(HoverTool(renderers=[renderer], tooltips=list(pairs)))
+    fields = re.findall(r"@\w+(?=\{%)", " ".join(field for _, field in pairs))
+    made.add_tools(
+        HoverTool(
+            renderers=[renderer],
+            tooltips=list(pairs),
+            formatters=dict.fromkeys(fields, "printf"),
+        )
+    )
 
 
 def _level(made: Any, at: float, dash: str = "solid") -> None:
@@ -93,8 +101,8 @@ def band_figure(
         made.segment(x, y - y_err, x, y + y_err, color=ORANGE, width=1.2)
     points = made.scatter("x", "y", source=rows, size=_DOT, color=ORANGE, line_color=None)
     _hover(
-        made, points, ("row", "@row"), (_word(names[0], "x"), "@x{0.0000a}"),
-        (_word(names[1], "y"), "@y{0.0000a}"), ("predicted", "@predicted{0.0000a}"),
+        made, points, ("row", "@row"), (_word(names[0], "x"), "@x{%.4g}"),
+        (_word(names[1], "y"), "@y{%.4g}"), ("predicted", "@predicted{%.4g}"),
     )  # fmt: skip
     return made
 
@@ -114,8 +122,8 @@ def rows_figure(
     made.scatter("x", "predicted", source=source, size=8, marker="dash", color=BLUE)
     points = made.scatter("x", "y", source=source, size=_DOT, color=ORANGE, line_color=None)
     _hover(
-        made, points, ("row", "@row"), (_word(name, "y"), "@y{0.0000a}"),
-        ("predicted", "@predicted{0.0000a}"), ("90 %", "@low{0.0000a} to @high{0.0000a}"),
+        made, points, ("row", "@row"), (_word(name, "y"), "@y{%.4g}"),
+        ("predicted", "@predicted{%.4g}"), ("90 %", "@low{%.4g} to @high{%.4g}"),
     )  # fmt: skip
     return made
 
@@ -130,7 +138,7 @@ def residual_figure(
         _level(made, level, dash)
     rows = _source(x=x, y=residuals, row=numbers)
     points = made.scatter("x", "y", source=rows, size=_DOT, color=ORANGE, line_color=None)
-    _hover(made, points, ("row", "@row"), ("residual / noise", "@y{0.00}"))
+    _hover(made, points, ("row", "@row"), ("residual / noise", "@y{%.4g}"))
     return made
 
 
@@ -170,7 +178,7 @@ def history_figure(at: np.ndarray, values: np.ndarray, x_name: str, y_name: str)
     made.line("x", "y", source=source, color=BLUE, width=2)
     if len(at) <= 200:
         points = made.scatter("x", "y", source=source, size=6, color=BLUE)
-        _hover(made, points, ("step", "@step"), (y_name, "@y{0.000}"))
+        _hover(made, points, ("step", "@step"), (y_name, "@y{%.4g}"))
     return made
 
 
@@ -182,7 +190,7 @@ def front_figure(complexity: np.ndarray, loss: np.ndarray, probability: np.ndarr
     source = _source(x=complexity, y=loss, size=size, share=probability)
     points = made.scatter("x", "y", size="size", source=source, color=BLUE, line_color=None)
     _hover(
-        made, points, ("tokens", "@x"), ("mean squared residual", "@y{0.000a}"),
-        ("probability", "@share{0.000}"),
+        made, points, ("tokens", "@x"), ("mean squared residual", "@y{%.4g}"),
+        ("probability", "@share{%.4g}"),
     )  # fmt: skip
     return made

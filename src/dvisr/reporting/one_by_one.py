@@ -35,7 +35,7 @@ def functions(subject: Subject, top: int) -> str:
         rows.append(
             (
                 f"<span class='rank'>{button}</span>",
-                mathml(function.expression, left=subject.target),
+                f"<div class='formula'>{mathml(function.expression, left=subject.target)}</div>",
                 bar(function.probability),
                 f"<span class='number'>{share(function.probability)}</span>",
             )

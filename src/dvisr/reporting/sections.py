@@ -206,8 +206,12 @@ def _inclusion(subject: Subject) -> str:
     order = shares.sort_values(ascending=False)
     rows = [
         (text(name), f"<span class='number'>{share(float(p))}</span>", bar(float(p)))
-        for name, p in order.head(20).items()
+        for name, p in order.head(_OFFERED).items()
     ]
+    others = order.iloc[_OFFERED:]
+    if len(others):
+        told = f"each of {len(others)} others"
+        rows.append((told, f"at most {share(float(others.max()))}", bar(float(others.max()))))
     return "<h3>Which columns matter</h3>" + table(
         ("column", "probability that it appears", ""), rows, "columns"
     )
