@@ -6,6 +6,7 @@ import inspect
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from safetensors import safe_open
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dvisr import DVISRRegressor, load, runs
+from dvisr import DVISRRegressor, load, plots, runs
 from dvisr.estimator.neighbours import OURS
 from dvisr.estimator.saving import FILE
 from dvisr.posterior import predictive
@@ -237,3 +238,24 @@ def test_threads_may_save_at_once(fitted: DVISRRegressor, tmp_path: Path) -> Non
     assert problems == []
     assert load(tmp_path).functions_.equals(fitted.functions_)
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+# The page ---------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page_run(fitted: DVISRRegressor) -> None:
+    """The last of docs/report.md, line by line what it says."""
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text("utf-8")
+    for call in ("plot_band", "plot_agreement", "plot_functions", "plot_constants",
+                 "plot_residuals", "plot_calibration", "plot_evidence", "plot_front"):  # fmt: skip
+        assert f"`{call}`" in page
+        assert callable(getattr(plots, call))
+    draws: Any = fitted.to_datatree(function=0)["posterior"]
+    both = np.column_stack([draws["c0"][0], draws["c1"][0]])
+    assert 'np.column_stack([draws["c0"][0], draws["c1"][0]])' in page
+    np.testing.assert_array_equal(
+        plots.plot_constants(both, ["c0", "c1"])[1, 0].lines[0].get_xydata(), both
+    )
+    front = {name: fitted.front_[name].to_numpy() for name in ("complexity", "loss", "probability")}
+    axes = plots.plot_front(front["complexity"], front["loss"], front["probability"])
+    np.testing.assert_array_equal(np.asarray(axes.lines[0].get_xdata()), front["complexity"])

@@ -68,6 +68,7 @@ class KnownParametersMixin:
         return super().__new__(cls)
 
     def set_params(self, **named: Any) -> Self:
+        """As scikit-learn's, with our word for a parameter of another package."""
         known = list(inspect.signature(type(self).__init__).parameters)[1:]
         for name in named:
             if name in OURS and name not in known:
