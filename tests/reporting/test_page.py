@@ -180,12 +180,18 @@ def test_what_a_trained_network_leaves_is_enough() -> None:
     """It has no front, no other priors, and another history."""
     subject = one_column()._subject()
     kept = {k: v for k, v in subject.outcome.diagnostics.items() if k != "other_priors"}
-    history = pd.DataFrame({"step": [1, 2], "elbo": [-3.0, np.nan], "invalid_share": [0.0, 0.0]})
+    history = pd.DataFrame({"step": [1, 2], "elbo": [-3.0, -2.0], "invalid_share": [0.0, 0.0]})
     front = pd.DataFrame(columns=FRONT_COLUMNS)
     bare = with_outcome(subject, diagnostics=kept, history=history, front=front)
     page = Read(report(bare))
     assert "ELBO" in page.scripts[0]
     assert "Under other priors" not in page.text
+
+
+def test_steps_without_a_number_are_not_drawn() -> None:
+    history = pd.DataFrame({"step": [1, 2, 3], "log_evidence": [-np.inf, np.nan, -1.0]})
+    page = Read(report(with_outcome(one_column()._subject(), history=history)))
+    assert 'target_id":"evidence"' not in page.scripts[0]
 
 
 def test_the_command_that_made_it() -> None:

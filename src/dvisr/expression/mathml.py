@@ -7,7 +7,7 @@ import dataclasses
 import html
 import re
 
-from dvisr.expression.printing import least_precedences
+from dvisr.expression.printing import least_precedences, printable
 from dvisr.expression.tree import Expression, fold
 from dvisr.library import OPERATORS, Kind, Precedence, Role, Token
 
@@ -78,9 +78,8 @@ def name_as_mathml(name: str) -> str:
     indexed = re.fullmatch(r"([A-Za-z])_?(\d+)", name, re.ASCII)
     if indexed:
         return f"<msub><mi>{indexed[1]}</mi><mn>{indexed[2]}</mn></msub>"
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     tag = "mi" if re.fullmatch(r"\w+", name) else "mtext"
-    return f"<{tag}>{html.escape(shown)}</{tag}>"
+    return f"<{tag}>{html.escape(printable(name))}</{tag}>"
 
 
 def _named_literal(token: Token) -> _Piece:

@@ -12,8 +12,8 @@ from bokeh.plotting import figure
 
 from dvisr.checks import Replication
 from dvisr.diagnostics import calibration_curve
+from dvisr.expression.printing import printable
 from dvisr.reporting.numbers import Band, Rows
-from dvisr.reporting.words import printable
 
 BLUE, ORANGE, GREY, TEXT = "#3d85c6", "#e07b1a", "#8a8a8a", "#78838e"
 _FONT = "system-ui, sans-serif"
@@ -173,7 +173,9 @@ def quantile_figure(rep: Replication) -> Any:
 
 
 def history_figure(at: np.ndarray, values: np.ndarray, x_name: str, y_name: str) -> Any:
-    made = _new(x_name, y_name, height=260)
+    low, high = float(values.min()), float(values.max())
+    spare = max(0.05 * (high - low), 0.5 * (1.0 - (high - low)))  # less than a nat is nothing
+    made = _new(x_name, y_name, height=260, y_range=(low - spare, high + spare))
     source = _source(x=at, y=values, step=np.arange(1, len(at) + 1))
     made.line("x", "y", source=source, color=BLUE, width=2)
     if len(at) <= 200:

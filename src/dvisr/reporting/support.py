@@ -8,6 +8,7 @@ import platform
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dvisr.checks import QUESTIONS, Check
 from dvisr.expression import Expression, ParseError, mathml, parse
@@ -20,6 +21,7 @@ from dvisr.reporting.subject import Subject
 from dvisr.reporting.words import evidence_line, share, visited_line
 
 _SEED = 0
+_STEPS = 1000  # of a training that are drawn
 
 
 def predictive_checks(subject: Subject, made: Figures) -> str:
@@ -83,14 +85,9 @@ def search(subject: Subject, made: Figures) -> str:
     history, front = subject.outcome.history, subject.outcome.front
     lines = [f"{text(visited_line(subject.outcome.diagnostics))}; {text(evidence_line(subject))}."]
     parts = []
-    if len(history) > 1:
-        is_search = "log_evidence" in history.columns
-        values = history["log_evidence" if is_search else "elbo"].to_numpy(float)
-        at = history["seconds" if "seconds" in history.columns else "step"].to_numpy(float)
-        kept = np.isfinite(values)
-        name = "log evidence" if is_search else "ELBO"
-        where = "seconds" if "seconds" in history.columns else "step"
-        made.add("evidence", figures.history_figure(at[kept], values[kept], where, name))
+    over_time = _over_time(history)
+    if over_time is not None:
+        made.add("evidence", figures.history_figure(*over_time))
         parts.append(
             figure("evidence", "What the formulas found by then explain. Flat at the end: the "
                    "search had settled.")
@@ -108,6 +105,22 @@ def search(subject: Subject, made: Figures) -> str:
     return section(
         "search", "The search", paragraphs(*lines), f"<div class='two'>{''.join(parts)}</div>"
     )
+
+
+def _over_time(history: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, str, str] | None:
+    """When, what by then, and the names of both; None where there are not two steps to show."""
+    where = "seconds" if "seconds" in history.columns else "step"
+    what, name = ("log_evidence", "log evidence")
+    if what not in history.columns:
+        what, name = ("elbo", "ELBO")
+    if what not in history.columns or where not in history.columns:
+        return None
+    at, values = history[where].to_numpy(float), history[what].to_numpy(float)
+    kept = np.flatnonzero(np.isfinite(values))
+    if len(kept) < 2:
+        return None
+    kept = kept[np.linspace(0, len(kept) - 1, min(len(kept), _STEPS)).astype(int)]
+    return at[kept], values[kept], where, name
 
 
 def prior(subject: Subject) -> str:

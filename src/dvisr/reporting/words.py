@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dvisr.checks import QUESTIONS, Grade, Verdict
+from dvisr.checks import QUESTIONS, Verdict
 from dvisr.expression import infix
+from dvisr.expression.printing import printable
 from dvisr.reporting.subject import Constant, Subject, constants_of
 
 _PLAIN = (1e-4, 1e7)  # sizes that are written without a power of ten
 CONSTANTS_LABEL = "constants at their most probable values, with central 90 % intervals"
-
-
-def printable(text: str) -> str:
-    """Control characters, as a column's name may hold them, shown rather than obeyed."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def number(value: float, uncertainty: float) -> str:
@@ -134,6 +130,3 @@ def summary(subject: Subject, top: int = 5) -> str:
     if subject.outcome.is_interrupted:
         lines.append(f"stopped early, after {len(subject.outcome.history)} steps")
     return "\n".join([*lines, "", *verdict_lines(subject.outcome.verdict)])
-
-
-MARKS = {Grade.OK: "✓", Grade.CAUTION: "!", Grade.DO_NOT_TRUST: "✕"}
