@@ -33,7 +33,7 @@ types: install
 	$(BIN)/mypy src tests benchmarks
 
 unit: install
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow"
+	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal -m "not slow"
 
 slow: install
 	XLA_FLAGS=--xla_cpu_use_fusion_emitters=false $(BIN)/pytest -n $(JOBS) --dist worksteal -m slow

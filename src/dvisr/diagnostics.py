@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 from scipy.special import logsumexp
 
 
@@ -207,3 +208,28 @@ def log_total(values: np.ndarray) -> float:
     if not math.isfinite(top):
         return top
     return top + math.log(float(np.exp(values - top).sum()))
+
+
+def calibration_curve(
+    pit: np.ndarray, coverage: float = 0.9
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Levels from 0 to 1, the share of values at or below each, and where `coverage` of as many
+    independent uniform values would have it, level by level."""
+    levels = np.linspace(0.0, 1.0, 101)
+    count = len(pit)
+    shares = np.searchsorted(np.sort(pit), levels, side="right") / max(count, 1)
+    tail = 0.5 * (1.0 - coverage)
+    low, high = (stats.binom.ppf(q, count, levels) / max(count, 1) for q in (tail, 1.0 - tail))
+    return levels, shares, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+_TAIL = 0.005  # of the draws on either side: one far draw would hide all others in a histogram
+
+
+def bulk(draws: np.ndarray) -> tuple[float, float]:
+    """From the lowest to the highest of all but the outermost draws, and never empty."""
+    low, high = (float(value) for value in np.quantile(draws, (_TAIL, 1.0 - _TAIL)))
+    if low == high:
+        reach = 0.5 * abs(low) if low else 0.5
+        return low - reach, high + reach
+    return low, high

@@ -454,10 +454,8 @@ def test_no_such_formula(fitted: DVISRRegressor, index: Any) -> None:
         fitted.predict(X, index=index)
 
 
-def test_one_formula_has_no_spread(fitted: DVISRRegressor) -> None:
-    with pytest.raises(ValueError, match="leave out index"):
-        fitted.predict(X, return_std=True, index=0)
-    with pytest.raises(ValueError, match="leave out index"):
+def test_error_bars_are_for_observations(fitted: DVISRRegressor) -> None:
+    with pytest.raises(ValueError, match="add return_std=True"):
         fitted.predict(X, index=0, y_err=np.ones(len(X)))
     with pytest.raises(ValueError, match="y_err is for observations"):
         fitted.predict_interval(X, kind="function", y_err=np.ones(len(X)))

@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "The posterior over formulas for your data.",
     "compare": "Formulas that you name, weighed against each other.",
     "predict": "New rows, predicted by a saved fit.",
+    "report": "A saved fit as one HTML file to look at and to send.",
     "export": "A saved fit as text, LaTeX, Python, SymPy, JSON or CSV.",
     "exact": "The exact posterior over all small expressions.",
     "reproduce": "The paper's experiments, beside the paper's numbers.",

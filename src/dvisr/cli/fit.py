@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -74,7 +76,7 @@ def fit(
     )
     settings["noise"] = chosen_noise(noise, err)
     began = time.perf_counter()
-    model, failure = fitted(dataset, random_state=seed, run_dir=out, **settings)
+    model, failure = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
     seconds = time.perf_counter() - began
     if as_json:
         from dvisr.cli.answer import as_object
@@ -97,7 +99,7 @@ def fit(
     return INTERRUPTED if model.interrupted_ and settings["max_time"] is None else None
 
 
-def fitted(dataset: Dataset, **settings: Any) -> tuple[DVISRRegressor, OSError | None]:
+def fitted(dataset: Dataset, target: str, **settings: Any) -> tuple[DVISRRegressor, OSError | None]:
     """A fitted model; and, where it could be fitted but not saved, why."""
     failure = None
     with fit_progress() as progress, warnings.catch_warnings():
@@ -106,7 +108,8 @@ def fitted(dataset: Dataset, **settings: Any) -> tuple[DVISRRegressor, OSError |
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
         model = DVISRRegressor(**settings)
         try:
-            model.fit_table(dataset, progress)
+            command = shlex.join(["dvisr", *sys.argv[1:]])
+            model.fit_table(dataset, progress, target=target, command=command)
         except OSError as error:
             if not model.__sklearn_is_fitted__():
                 raise
@@ -119,6 +122,7 @@ def _next(out: Path | None) -> str:
     if out is None:
         return "not saved: give --out FOLDER to predict new rows from it and to export its formulas"
     return (
-        f"saved in {out}: dvisr predict {out} NEW.csv for new rows, "
+        f"saved in {out}: dvisr report {out} for a page to look at and to send, "
+        f"dvisr predict {out} NEW.csv for new rows, "
         f"dvisr export {out} --format latex for its formulas"
     )

@@ -27,9 +27,17 @@ def checked_table(model: Any, X: Any, y: Any, y_err: Any) -> Dataset:
         check_consistent_length(table, target)
         if len(table) == 0:
             raise ValueError("there are no rows: give at least one")
-    bars = _checked_bars(y_err, len(target))
+    bars = checked_bars(y_err, len(target))
     # scikit-learn lets dates and text through in y.
     return Dataset(np.ascontiguousarray(table), as_numbers(target, "y").copy(), bars, tuple(names))
+
+
+def name_of(y: Any) -> str:
+    """What a Series, or a frame of one column, is called; y without a name."""
+    if len(getattr(y, "columns", ())) == 1:
+        return str(y.columns[0])
+    name = getattr(y, "name", None)
+    return "y" if name is None or callable(name) or not str(name) else str(name)
 
 
 def checked_rows(model: Any, X: Any, names: tuple[str, ...]) -> np.ndarray:
@@ -46,15 +54,11 @@ def checked_rows(model: Any, X: Any, names: tuple[str, ...]) -> np.ndarray:
 
 
 def checked_bars(y_err: Any, num_rows: int) -> np.ndarray | None:
-    """Error bars of new rows: one for all, or one a row."""
-    if y_err is not None and np.size(y_err) == 1:
-        y_err = np.full(num_rows, np.asarray(y_err).reshape(-1)[0])
-    return _checked_bars(y_err, num_rows)
-
-
-def _checked_bars(y_err: Any, num_rows: int) -> np.ndarray | None:
+    """Error bars: one for all rows, or one a row."""
     if y_err is None:
         return None
+    if np.size(y_err) == 1:
+        y_err = np.full(num_rows, np.asarray(y_err).reshape(-1)[0])
     bars = as_numbers(np.atleast_1d(np.asarray(y_err)).reshape(-1), "y_err")
     if len(bars) != num_rows:
         raise ValueError(f"y_err has {len(bars)} rows and the table has {num_rows}")

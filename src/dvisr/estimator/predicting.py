@@ -17,6 +17,7 @@ from dvisr.marginal import Engine, Weighed, weigh
 from dvisr.posterior import predictive
 from dvisr.posterior.arviz import tree_datatree, whole_datatree
 from dvisr.posterior.loo import loo_of_draws, loo_of_posterior
+from dvisr.posterior.of_function import function_draws
 from dvisr.posterior.posterior import Function, Posterior
 from dvisr.problem import Problem, seed_of, whole_number
 
@@ -39,14 +40,17 @@ class PredictingMixin:
     ) -> Any:
         """Averaged over the posterior, robust to single trees that explode; with `index`, that row
         of `functions_` at its modal constants. `return_std` adds the standard deviation of a new
-        observation, noise included."""
+        observation, noise included; with `index`, as if that function were the right one."""
         rows = self._rows(X)
         if index is not None:
-            if return_std or y_err is not None:
-                raise ValueError(
-                    "return_std and y_err go with the whole posterior: leave out index"
-                )
-            return numpy_function(self._function(index).modal)(rows)
+            function = self._function(index)
+            values = numpy_function(function.modal)(rows)
+            if not return_std:
+                if y_err is not None:
+                    raise ValueError("y_err is for standard deviations: add return_std=True")
+                return values
+            own = function_draws(self._problem, self._posterior, function)
+            return values, predictive.moments(own, rows, self._bars(y_err, len(rows)))[1]
         bars = self._bars(y_err, len(rows)) if return_std or y_err is not None else None
         mean, std, _ = predictive.moments(self._posterior.draws, rows, bars)
         return (mean, std) if return_std else mean
@@ -158,13 +162,21 @@ class PredictingMixin:
         """A function of rows for NumPy."""
         return numpy_function(self._function(index).modal)
 
-    def to_datatree(self, tree: int | None = None) -> xarray.DataTree:
-        """Draws for ArviZ: of the whole posterior, or, with `tree`, of the constants and the noise
-        of that row of `posterior_`."""
+    def to_datatree(
+        self, tree: int | None = None, *, function: int | None = None
+    ) -> xarray.DataTree:
+        """Draws for ArviZ: of the whole posterior, or of the constants and the noise of one row of
+        `posterior_` (`tree`) or of `functions_` (`function`)."""
         check_is_fitted(self)
-        if tree is None:
+        if tree is not None and function is not None:
+            raise ValueError("draws are of one tree or of one function: leave out the other")
+        if function is not None:
+            chosen = self._function(function)
+            expression, weighed = self._with_draws(chosen.expression, chosen.weighed)
+        elif tree is not None:
+            expression, weighed = self._tree(tree)
+        else:
             return whole_datatree(self._problem, self._posterior)
-        expression, weighed = self._tree(tree)
         return tree_datatree(Engine.of(self._problem), expression, weighed, seed=0)
 
     def loo(self, tree: int | None = None) -> Any:
@@ -183,9 +195,14 @@ class PredictingMixin:
                 f"tree must be a row of posterior_, from 0 to {len(trees) - 1}, not {index!r}"
             )
         chosen = trees[int(index)]
-        known = chosen.weighed
+        return self._with_draws(chosen.expression, chosen.weighed)
+
+    def _with_draws(
+        self, expression: Expression, known: Weighed | None
+    ) -> tuple[Expression, Weighed]:
+        """Weighed now, where it was too unlikely to have been."""
         if known is not None and len(known.log_weights) > 1 and np.isfinite(known.log_marginal):
-            return chosen.expression, known
+            return expression, known
         tokens = np.full(self._problem.grammar.max_tokens, -1, dtype=np.int8)
-        tokens[: len(chosen.expression.tokens)] = chosen.expression.tokens
-        return chosen.expression, weigh(Engine.of(self._problem), tokens, np.random.default_rng(0))
+        tokens[: len(expression.tokens)] = expression.tokens
+        return expression, weigh(Engine.of(self._problem), tokens, np.random.default_rng(0))

@@ -15,6 +15,8 @@ from dvisr.constants import AbstractConstantPrior
 from dvisr.constraints import Constraints
 from dvisr.estimator import input as checked
 from dvisr.estimator import saving
+from dvisr.estimator.describing import DescribingMixin
+from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter, heeding_signals
@@ -44,7 +46,13 @@ class FitWarning(UserWarning):
     """The verdict on a fit is not "ok"."""
 
 
-class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DVISRRegressor(
+    DescribingMixin,
+    PredictingMixin,
+    KnownParametersMixin,
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Symbolic regression with a posterior: which formulas, with what probability.
 
     Parameters
@@ -179,9 +187,9 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         y : array-like of shape (rows,)
         sample_weight : array-like of shape (rows,), optional
             How often each row was seen.
-        y_err : array-like of shape (rows,), optional
-            Each row's error bar: with a number for `noise`, the noise's scale is that times it;
-            else a common factor of the error bars is inferred.
+        y_err : float or array-like of shape (rows,), optional
+            Each row's error bar, or one for all: with a number for `noise`, the noise's scale is
+            that times it; else a common factor of the error bars is inferred.
 
         Returns
         -------
@@ -190,7 +198,13 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         with shown_progress() if self.verbose else no_progress() as progress:
             data = checked.checked_table(self, X, y, y_err)
-            return self.fit_table(data, progress, sample_weight=sample_weight, has_names=None)
+            return self.fit_table(
+                data,
+                progress,
+                sample_weight=sample_weight,
+                has_names=None,
+                target=checked.name_of(y),
+            )
 
     def fit_table(
         self,
@@ -199,9 +213,11 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
         *,
         sample_weight: Any = None,
         has_names: bool | None = True,
+        target: str = "y",
+        command: str | None = None,
     ) -> DVISRRegressor:
         """As `fit`, of a table that was checked already, with progress shown by the caller: steps
-        done, steps in all, log evidence."""
+        done, steps in all, log evidence. Reports show the name of the target, and the command."""
         if has_names is not None:
             self.n_features_in_ = data.X.shape[1]
             if has_names:
@@ -222,6 +238,7 @@ class DVISRRegressor(PredictingMixin, RegressorMixin, BaseEstimator):  # type: i
                 problem, budget, seed=seed, progress=progress, should_stop=should_stop
             )
         self._fitter = fitter
+        self._target, self._command = target, command
         self._keep(problem, outcome)
         if self.run_dir is not None:
             self.save(self.run_dir)

@@ -110,6 +110,8 @@ def save(path: Path, model: Any) -> None:
         "format": FORMAT,
         "settings": {**plain_settings(model.get_params(deep=False)), "settings": own.as_dict()},
         "feature_names": list(problem.data.feature_names),
+        "target": getattr(model, "_target", "y"),
+        "command": getattr(model, "_command", None),
         "has_names": hasattr(model, "feature_names_in_"),
         "scale": draws.scale,
         "prior": problem.tree_prior.name,
@@ -210,7 +212,8 @@ def load(path: Any) -> DVISRRegressor:
         meta = _restored(meta)
         settings = dict(meta["settings"])
         settings["operators"] = tuple(settings["operators"])
-        settings["settings"] = FitSettings.from_dict(settings["settings"])
+        own = FitSettings.from_dict(settings["settings"])
+        settings["settings"] = None if own == FitSettings() else own
         model = DVISRRegressor(**settings)
         _restore(model, meta, arrays)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -241,6 +244,9 @@ def _restore(model: DVISRRegressor, meta: dict[str, Any], arrays: dict[str, np.n
         is_interrupted=meta["interrupted"],
     )
     model._keep(problem, outcome)
+    model._target = str(meta.get("target", "y"))  # files from before reports have neither
+    command = meta.get("command")
+    model._command = None if command is None else str(command)
     model.n_features_in_ = data.X.shape[1]
     if meta["has_names"]:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)

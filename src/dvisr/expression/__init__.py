@@ -2,6 +2,7 @@
 
 from dvisr.expression.canonical import canonical_form
 from dvisr.expression.lexing import ParseError
+from dvisr.expression.mathml import mathml
 from dvisr.expression.parsing import parse, parse_with_parameters
 from dvisr.expression.printing import infix, latex
 from dvisr.expression.python_source import python_arguments, python_source
@@ -15,6 +16,7 @@ __all__ = [
     "fold",
     "infix",
     "latex",
+    "mathml",
     "parse",
     "parse_with_parameters",
     "python_arguments",

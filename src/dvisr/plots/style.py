@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -18,6 +19,10 @@ def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def new_axes() -> Axes:
+    return new_figure().add_subplot()
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

@@ -1,0 +1,132 @@
+"""A fit in words: numbers with as many digits as are known, and the lines of a summary."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dvisr.checks import QUESTIONS, Verdict
+from dvisr.expression import infix
+from dvisr.expression.printing import printable
+from dvisr.reporting.subject import Constant, Subject, constants_of
+
+_PLAIN = (1e-4, 1e7)  # sizes that are written without a power of ten
+CONSTANTS_LABEL = "constants at their most probable values, with central 90 % intervals"
+
+
+def number(value: float, uncertainty: float) -> str:
+    """With two digits of what is uncertain of it."""
+    if not math.isfinite(value):
+        return f"{value}"
+    if not (math.isfinite(uncertainty) and uncertainty > 0.0):
+        return f"{value:.6g}"
+    size = max(abs(value), uncertainty)
+    decimals = 1 - math.floor(math.log10(uncertainty))
+    if _PLAIN[0] <= size < _PLAIN[1] and decimals <= 8:
+        text = f"{value:.{max(0, decimals)}f}"
+    else:
+        digits = math.floor(math.log10(size)) - math.floor(math.log10(uncertainty)) + 1
+        text = f"{value:.{max(1, min(digits, 15))}e}"
+    return text if float(text) else text.removeprefix("-")
+
+
+def with_spread(mean: float, std: float) -> str:
+    """A mean and its standard deviation."""
+    if not (math.isfinite(std) and std > 0.0):
+        return f"{mean:.6g}"
+    return f"{number(mean, std)} ± {number(std, std)}"
+
+
+def with_interval(constant: Constant) -> str:
+    """The most probable value, and from where to where."""
+    width = 0.3 * (constant.high - constant.low)  # about a standard deviation
+    value, low, high = (number(x, width) for x in (constant.mode, constant.low, constant.high))
+    return f"{value} ({low} to {high})"
+
+
+def share(probability: float) -> str:
+    """Three decimals, and no "0.000" or "1.000" for what is neither."""
+    if 0.0 < probability < 0.0005:
+        return "< 0.001"
+    if 0.9995 <= probability < 1.0 - 1e-12:
+        return "> 0.999"
+    return f"{probability:.3f}"
+
+
+def function_lines(subject: Subject, top: int) -> list[str]:
+    """Each function with its probability and, below, its constants."""
+    lines = [f"Functions of {printable(subject.target)}, likeliest first"]
+    for rank, function in enumerate(subject.posterior.functions[:top], 1):
+        formula = printable(infix(function.modal, digits=4))
+        lines.append(f"{rank:>4}  {share(function.probability):>7}  {formula}")
+        found = "; ".join(with_interval(constant) for constant in constants_of(function))
+        if found:
+            lines.append(f"{'':15}{found}")
+    others = len(subject.posterior.functions) - top
+    if others > 0:
+        rest = sum(function.probability for function in subject.posterior.functions[top:])
+        lines.append(f"{'':6}{share(rest):>7}  {others} more")
+    if any(function.weighed.constants.shape[1] for function in subject.posterior.functions[:top]):
+        lines.append(f"({CONSTANTS_LABEL})")
+    return lines
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """The verdict, a line for each of its two questions, and the reasons below."""
+    lines = [f"verdict: {verdict.word}"]
+    for group, question in QUESTIONS.items():
+        lines.append(f"  {question} {verdict.group_word(group)}")
+        lines += [
+            f"    {check.name}: {printable(check.sentence)}" for check in verdict.doubts(group)
+        ]
+    return lines
+
+
+def evidence_line(subject: Subject) -> str:
+    posterior = subject.posterior
+    kind = "exact: every tree was weighed" if posterior.is_exact else "of what was visited"
+    value, error = posterior.log_evidence, posterior.log_evidence_stderr
+    known = f" ± {error:.2g}" if math.isfinite(error) and error > 0.0 else ""
+    return f"log evidence {value:.4f}{known} ({kind})"
+
+
+def noise_name(subject: Subject) -> str:
+    likelihood = subject.problem.likelihood
+    if likelihood.y_err is not None:
+        return "noise, as a factor of the error bars"
+    return "relative noise" if likelihood.noise.link == "log" else "noise"
+
+
+def noise_line(subject: Subject) -> str:
+    text = f"{noise_name(subject)} {with_spread(subject.noise['mean'], subject.noise['std'])}"
+    if not subject.problem.likelihood.is_inferred:
+        return f"{noise_name(subject)} {subject.noise['mean']:.6g}, as given"
+    return f"{text} (mean and standard deviation)"
+
+
+def visited_line(found: dict[str, Any]) -> str:
+    count = large(int(found["num_allowed"]))
+    if found.get("exact"):
+        return f"all {count} trees weighed"
+    return f"{int(found['num_trees_visited']):,} trees visited of {count}"
+
+
+def large(count: int) -> str:
+    return f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def summary(subject: Subject, top: int = 5) -> str:
+    """Functions with probabilities and constants, noise, evidence, and the verdict with what is
+    doubtful."""
+    found = subject.outcome.diagnostics
+    lines = [*function_lines(subject, top), "", noise_line(subject), evidence_line(subject)]
+    r2 = found.get("r2", math.nan)
+    if math.isfinite(r2):
+        lines.append(f"R² {r2:.4f} of the posterior mean, {found['num_rows']:g} observations")
+    lines.append(visited_line(found))
+    if len(subject.columns) > 1:
+        each = [f"{printable(str(n))} {share(p)}" for n, p in subject.posterior.inclusion.items()]
+        lines.append(f"probability that a column appears: {', '.join(each)}")
+    if subject.outcome.is_interrupted:
+        lines.append(f"stopped early, after {len(subject.outcome.history)} steps")
+    return "\n".join([*lines, "", *verdict_lines(subject.outcome.verdict)])

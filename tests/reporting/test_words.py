@@ -1,0 +1,48 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dvisr.reporting.subject import Constant
+from dvisr.reporting.words import large, number, share, with_interval, with_spread
+
+
+@pytest.mark.parametrize(
+    ("value", "uncertainty", "text"),
+    [
+        (3.74603, 0.1, "3.75"),
+        (3.74603, 0.012, "3.746"),
+        (-0.00001, 0.03, "0.000"),
+        (-57.2, 3000.0, "-57"),
+        (1.23456e-9, 2e-11, "1.235e-09"),
+        (6.02214e23, 1e20, "6.0221e+23"),
+        (2.5, 0.0, "2.5"),
+        (2.5, math.inf, "2.5"),
+        (math.inf, 1.0, "inf"),
+    ],
+)
+def test_as_many_digits_as_are_known(value: float, uncertainty: float, text: str) -> None:
+    assert number(value, uncertainty) == text
+
+
+def test_spreads_and_intervals() -> None:
+    assert with_spread(0.0551234, 0.0081) == "0.0551 ± 0.0081"
+    assert with_spread(2.0, 0.0) == "2"
+    assert with_interval(Constant(3.746, 3.59, 3.93)) == "3.75 (3.59 to 3.93)"
+    assert with_interval(Constant(2.0, 2.0, 2.0)) == "2 (2 to 2)"
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"),
+    [(0.5, "0.500"), (1.0, "1.000"), (0.9999, "> 0.999"), (0.0001, "< 0.001"), (0.0, "0.000")],
+)
+def test_no_probability_is_rounded_to_certainty(probability: float, text: str) -> None:
+    assert share(probability) == text
+
+
+def test_large_counts() -> None:
+    assert large(1234567) == "1,234,567"
+    assert large(10**15) == "about 10^15"
