@@ -41,7 +41,7 @@ def test_by_default_it_stands_beside_the_model(saved: Path) -> None:
 
 def test_wrong_requests_are_one_line(saved: Path, tmp_path: Path) -> None:
     for arguments, told in (
-        ((str(tmp_path / "none"),), "there is no fitted model in"),
+        ((str(tmp_path / "none"),), "there is no folder"),
         ((str(saved), "-o", str(tmp_path)), "is a folder: give the name of a file"),
     ):
         done = dvisr("report", *arguments)
