@@ -46,6 +46,8 @@ class SearchSettings:
     matched_at_start, matched_trees, matched_a_step, matches_a_context : int
         Trees that come of the first contexts; trees a step that contexts are made of, and that come
         of those; functions that a context is filled with at most.
+    pair_functions, paired_at_start : int
+        The likeliest functions that are tried in pairs at the start, and trees that come of them.
     familiar, hottest : float
         The share of neighbours visited before, above which parents are drawn more evenly, and how
         much more at most.
@@ -110,6 +112,8 @@ class SearchSettings:
     matched_trees: int = 24
     matched_a_step: int = 300
     matches_a_context: int = 4
+    pair_functions: int = 5_000
+    paired_at_start: int = 1_000
     familiar: float = 0.5
     hottest: float = 50.0
     parent_levels: tuple[float, ...] = (5.0, 20.0, 80.0, 300.0)

@@ -74,7 +74,7 @@ def test_scores_are_those_of_least_squares() -> None:
     column = as_row(problem, "a")[:0]
     contexts = Contexts([(column, column)] * 2, np.array([-3.0, -8.0]), targets, weights)
     functions, kinds, scores = matching._matches(contexts, None)
-    half, floor, costs = matching._half, matching._floor, (0.0, -5.0, -5.0, -10.0)
+    half, floor, costs = matching.half, matching.floor, (0.0, -5.0, -5.0, -10.0)
     for number, (target, weight) in enumerate(zip(targets, weights, strict=True)):
         root, one = np.sqrt(weight), np.ones(len(target))
         expected = []
@@ -89,7 +89,7 @@ def test_scores_are_those_of_least_squares() -> None:
                     solved, *_ = np.linalg.lstsq(design, rest * root, rcond=None)
                     rest = rest - np.stack(free[kind], axis=1) @ solved
                 squares = float((weight * rest**2).sum())
-                prior = contexts.log_prior[number] + matching._log_prior[place] + costs[kind]
+                prior = contexts.log_prior[number] + matching.log_prior[place] + costs[kind]
                 expected.append((prior - half * np.log(squares + floor), place, kind))
         expected.sort(reverse=True)
         best = [score for score, _, _ in expected[: len(scores[number])]]

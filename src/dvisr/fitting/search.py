@@ -28,6 +28,7 @@ from dvisr.search.from_prior import PriorSampler
 from dvisr.search.likeliest import likeliest_trees
 from dvisr.search.matching import Matching
 from dvisr.search.neighbours import Neighbours
+from dvisr.search.pairing import Pairing
 from dvisr.search.sweeping import Sweep
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
@@ -204,6 +205,10 @@ class Search:
         most = self.settings.search.matched_at_start
         if most and not self._is_late():
             self._visit(self.matching.likeliest(most))
+        most = self.settings.search.paired_at_start
+        if most and not self._is_late():
+            pairing = Pairing(problem, self.matching, self.settings.search.pair_functions)
+            self._visit(pairing.likeliest(most, self.engine.num_threads))
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
         if self.network is not None:

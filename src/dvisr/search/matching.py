@@ -78,18 +78,23 @@ class Matching:
         chosen = np.arange(len(law.y))
         if len(chosen) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_ROWS, replace=False))
-        self._X = problem.X[chosen]
+        self.X = problem.X[chosen]
         self._y = np.exp(law.y[chosen]) if law.is_log else law.y[chosen]
         unit = law.inverse[chosen] / (self._y if law.is_log else 1.0)
         self._row_weights = law.counts[chosen] * unit**2
         spread = float(np.var(law.y * law.inverse)) or 1.0
-        self._floor = 1e-6 * spread * len(chosen)
-        self._half = 0.5 * (law.observations + 1.0)
-        self._column = next(
+        self.floor = 1e-6 * spread * len(chosen)
+        self.half = 0.5 * (law.observations + 1.0)
+        self.column = next(
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
         self._wrapped = _wrappings(problem)
         self._make_table(algebra)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Of the table's functions at the rows that are compared, (functions, rows)."""
+        return self._values.T
 
     def _make_table(self, algebra: Algebra) -> None:
         """The likeliest functions without constants that are defined at all rows, each once."""
@@ -99,14 +104,14 @@ class Matching:
         trees, _ = likeliest_trees(*parts, _TREES_A_FUNCTION * most, leaving_out=(constant,))
         _, first = np.unique(forms(trees, algebra), return_index=True)
         trees = trees[np.sort(first)]
-        values, is_valid = evaluate_batch(problem.grammar.library, trees, self._X)
+        values, is_valid = evaluate_batch(problem.grammar.library, trees, self.X)
         is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < _LARGEST).all(axis=1)
         trees, values = trees[is_valid], values[is_valid]
         _, first = np.unique(_hashed(values), return_index=True)
         kept = np.sort(first)[:most]
         self.trees, self._values = trees[kept], np.ascontiguousarray(values[kept].T)
         prior = parts[1]
-        self._log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
+        self.log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
         self._sizes = (self.trees >= 0).sum(axis=1)
 
     def likeliest(self, most: int) -> np.ndarray:
@@ -133,19 +138,19 @@ class Matching:
         for row, values in zip(trees, constants, strict=True):
             tokens = row[row >= 0]
             count = int((tokens == grammar.library.constant_id).sum())
-            tree = Tree(grammar.library, tokens, self._X, values[:count].tolist())
+            tree = Tree(grammar.library, tokens, self.X, values[:count].tolist())
             for hole in range(first, len(tokens)):
                 before, after = tokens[:hole], tokens[tree.ends[hole] :]
                 key = (before.tobytes(), after.tobytes())
                 if key in found:
                     continue
-                target = self._target(tree, hole)
+                target = self.target(tree, hole)
                 if target is None:
                     continue
                 found[key] = target
                 parts.append((before, after))
                 filled = np.full(grammar.max_tokens, -1, dtype=np.int8)
-                filled[: len(before) + 1 + len(after)] = [*before, self._column, *after]
+                filled[: len(before) + 1 + len(after)] = [*before, self.column, *after]
                 rows.append(filled)
         shape = (len(parts), len(self._y))
         of_prior = np.array(rows, dtype=np.int8).reshape(-1, grammar.max_tokens)
@@ -156,7 +161,7 @@ class Matching:
             np.array([weight for _, weight in found.values()]).reshape(shape),
         )
 
-    def _target(self, tree: Tree, hole: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def target(self, tree: Tree, hole: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The values that the hole must hold, and the weight of each row."""
         found = tree.required(hole, self._y)
         if found is None:
@@ -207,8 +212,8 @@ class Matching:
         def run(part: slice) -> None:
             _match(
                 contexts.targets[part], contexts.weights[part], contexts.log_prior[part],
-                room[part], self._values, self._log_prior[:num_functions], self._sizes, costs,
-                extra, self._half, self._floor, functions[part], kinds[part], scores[part],
+                room[part], self._values, self.log_prior[:num_functions], self._sizes, costs,
+                extra, self.half, self.floor, functions[part], kinds[part], scores[part],
             )  # fmt: skip
 
         threads = min(self._engine.num_threads, max(1, count // 16))

@@ -1,0 +1,277 @@
+"""Trees of two likely functions: u(f + g), u(f - g), u(f g), u(f / g), with constants or without.
+
+If y = u(f + g), then u undone on y says what f + g must be, and the squares that a pair leaves
+follow from the products f f, f g and g g, summed over the rows: one matrix product has them for all
+pairs of some thousand functions. Products and quotients are sums and differences of logarithms.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+
+import numpy as np
+
+from dvisr.library.compiling import compiled
+from dvisr.problem import Problem
+from dvisr.search.inverting import Tree
+from dvisr.search.legality import Legality
+from dvisr.search.matching import Matching
+
+_OUTER = (None, "sqrt", "square", "exp", "log", "1/")  # what a pair may stand in
+_ROWS_AT_ONCE = 128  # functions whose products with all others are formed together
+_BEST = 3  # pairs that are kept for each function
+_LARGEST = 1e3  # times the size of the target: functions beyond it would have to cancel
+_CANCELLED = 1e-13  # of the squares that were subtracted from each other: what is left is no more
+_CONSTANT = -5.0  # nats that a constant costs, at a guess
+_SUM = -2.0  # nats that an operator costs
+_BEHIND = 15.0  # nats behind the best: pairs further off are not kept
+
+# What is done with two functions. Of logarithms only the first three.
+PLUS, MINUS, FROM, SCALED_PLUS, SCALED_MINUS, SECOND, FIRST, BOTH = range(8)
+_NUM_KINDS = 8
+_COSTS = np.array([0.0, 0.0, 0.0, _CONSTANT, _CONSTANT, _CONSTANT, _CONSTANT, 2.0 * _CONSTANT])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Space:
+    """Where functions are added up: as they are, or as logarithms, with or without a factor."""
+
+    values: np.ndarray  # (functions, rows)
+    target: np.ndarray
+    weights: np.ndarray
+    is_used: np.ndarray  # of the functions
+    num_kinds: int
+    is_log: bool
+    has_factor: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """Pairs in one space: the numbers of their functions in the table, kinds and scores."""
+
+    before: list[int]  # tokens
+    space: _Space
+    first: np.ndarray
+    second: np.ndarray
+    kinds: np.ndarray
+    scores: np.ndarray
+
+
+class Pairing:
+    """Pairs of the likeliest functions of a table.
+
+    Parameters
+    ----------
+    problem : Problem
+    matching : Matching
+        Its table, and what its rows weigh.
+    num_functions : int
+        Of the table, from the likeliest on.
+    """
+
+    def __init__(self, problem: Problem, matching: Matching, num_functions: int) -> None:
+        self._problem, self._matching = problem, matching
+        self._library = problem.grammar.library
+        self._count = min(num_functions, len(matching.trees))
+        self._legality = Legality(problem.grammar)
+
+    def likeliest(self, most: int, num_threads: int) -> np.ndarray:
+        """The trees that fit the data best for their size, at most so many."""
+        found: list[_Found] = []
+        bar = -np.inf
+        for outer in _OUTER:
+            context = self._context(outer)
+            if context is None:
+                continue
+            before, (target, weights) = context
+            for space in self._spaces(target, weights):
+                bar = max(bar, self._bar(space))
+                found.append(self._best(before, space, bar, num_threads))
+                bar = max(bar, float(found[-1].scores.max(initial=-np.inf)) - _BEHIND)
+        return self._trees(found, most)
+
+    def _bar(self, space: _Space) -> float:
+        """Somewhat below the score of the best single function: pairs below it are not kept."""
+        with np.errstate(all="ignore"):
+            off = ((space.values - space.target) ** 2) @ space.weights
+            scores = self._matching.log_prior[: self._count] - self._matching.half * np.log(
+                off + self._matching.floor
+            )
+        scores = scores[space.is_used & np.isfinite(scores)]
+        return float(scores.max(initial=-np.inf)) - _BEHIND
+
+    def _trees(self, found: list[_Found], most: int) -> np.ndarray:
+        """The best of all, written out."""
+        scores = np.concatenate([part.scores for part in found]) if found else np.zeros(0)
+        owners = np.repeat(np.arange(len(found)), [len(part.scores) for part in found])
+        places = np.concatenate([np.arange(len(part.scores)) for part in found] or [scores])
+        rows = np.full((most, self._problem.grammar.max_tokens), -1, dtype=np.int8)
+        count = 0
+        for number in np.argsort(-scores, kind="stable"):
+            if count == most:
+                break
+            tokens = self._written(found[owners[number]], int(places[number]))
+            if tokens is not None and len(tokens) <= rows.shape[1]:
+                rows[count, : len(tokens)] = tokens
+                count += 1
+        rows = rows[:count]
+        return rows[self._legality(rows)]
+
+    def _context(self, outer: str | None) -> tuple[list[int], tuple[np.ndarray, np.ndarray]] | None:
+        """What stands before the pair; the values that it must have, and the weights of rows."""
+        before: list[int] = []
+        if outer is not None:
+            names = ["/", "1"] if outer == "1/" else [outer]
+            tokens = [self._library.find(name) for name in names]
+            if any(token is None for token in tokens):
+                return None
+            before = [token for token in tokens if token is not None]
+        column = self._matching.column
+        tree = Tree(self._library, [*before, column], self._matching.X, [])
+        target = self._matching.target(tree, len(before))
+        return None if target is None else (before, target)
+
+    def _spaces(self, target: np.ndarray, weights: np.ndarray) -> list[_Space]:
+        values = self._matching.values[: self._count]
+        size = np.sqrt((weights * target**2).sum())
+        sizes = np.sqrt((values**2) @ weights)
+        is_used = (sizes < _LARGEST * size) & (sizes > size / _LARGEST)
+        spaces = []
+        if self._library.find("+") is not None or self._library.find("-") is not None:
+            kinds = _NUM_KINDS if self._has_constant() else 3
+            spaces.append(_Space(values, target, weights, is_used, kinds, False, False))
+        known = weights > 0.0
+        if (self._library.find("*") is None and self._library.find("/") is None) or not (
+            target[known] > 0.0
+        ).all():
+            return spaces
+        with np.errstate(all="ignore"):
+            logs = np.log(values)
+            log_target = np.where(known, np.log(np.where(known, target, 1.0)), 0.0)
+        is_positive = np.isfinite(logs).all(axis=1)
+        logs = np.where(is_positive[:, None], logs, 0.0)
+        by_log = weights * target**2
+        spaces.append(_Space(logs, log_target, by_log, is_positive, 3, True, False))
+        if self._has_constant() and self._library.find("*") is not None:
+            shares = by_log / by_log.sum()
+            spaces.append(
+                _Space(
+                    logs - (logs @ shares)[:, None],
+                    log_target - float(log_target @ shares),
+                    by_log, is_positive, 3, True, True,
+                )
+            )  # fmt: skip
+        return spaces
+
+    def _has_constant(self) -> bool:
+        return self._library.constant_id >= 0 and self._library.find("*") is not None
+
+    def _best(self, before: list[int], space: _Space, bar: float, num_threads: int) -> _Found:
+        used = np.flatnonzero(space.is_used)
+        values = np.ascontiguousarray(space.values[used])
+        log_prior = self._matching.log_prior[used]
+        scaled = values * space.weights
+        squares, with_target = (scaled * values).sum(axis=1), scaled @ space.target
+        whole = float((space.weights * space.target**2).sum())
+        partners = np.full((len(used), _BEST), -1, dtype=np.int64)
+        kinds, scores = np.zeros_like(partners), np.full(partners.shape, bar)
+        half, floor = self._matching.half, self._matching.floor
+        costs = _COSTS + _SUM + (_CONSTANT if space.has_factor else 0.0)
+
+        def run(start: int) -> None:
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            products = scaled[rows] @ values.T
+            _pairs(
+                products, start, squares, with_target, whole, log_prior, costs, space.num_kinds,
+                half, floor, partners[rows], kinds[rows], scores[rows],
+            )  # fmt: skip
+
+        with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+            list(pool.map(run, range(0, len(used), _ROWS_AT_ONCE)))
+        rows, places = np.nonzero(partners >= 0)
+        chosen = partners[rows, places], kinds[rows, places], scores[rows, places]
+        return _Found(before, space, used[rows], used[chosen[0]], chosen[1], chosen[2])
+
+    def _written(self, found: _Found, place: int) -> list[int] | None:
+        """The tokens of a pair; None where the library has no word for it."""
+        trees, constant = self._matching.trees, self._library.constant_id
+        numbers = (found.first[place], found.second[place])
+        one, two = ([int(token) for token in trees[n] if token >= 0] for n in numbers)
+        kind, space = int(found.kinds[place]), found.space
+        add, subtract = ("*", "/") if space.is_log else ("+", "-")
+        plus, minus, times = (self._library.find(name) for name in (add, subtract, "*"))
+        sign = minus if kind in (MINUS, FROM, SCALED_MINUS) else plus
+        if sign is None:
+            return None
+        if kind == FROM:
+            one, two = two, one
+        scaled = [] if times is None else [times]
+        if kind in (FIRST, BOTH):
+            one = [*scaled, *one, constant]
+        if kind in (SECOND, BOTH):
+            two = [*scaled, *two, constant]
+        tokens = [sign, *one, *two]
+        if kind in (SCALED_PLUS, SCALED_MINUS) or space.has_factor:
+            tokens = [*scaled, *tokens, constant]
+        return [*found.before, *tokens]
+
+
+@compiled
+def _left(kind, whole, ff, gg, fg, tf, tg):
+    """The squares that a pair leaves."""
+    if kind == PLUS:
+        return whole + ff + gg + 2.0 * (fg - tf - tg)
+    if kind == MINUS:
+        return whole + ff + gg + 2.0 * (tg - tf - fg)
+    if kind == FROM:
+        return whole + ff + gg + 2.0 * (tf - tg - fg)
+    if kind == SCALED_PLUS:
+        return whole - (tf + tg) ** 2 / (ff + gg + 2.0 * fg)
+    if kind == SCALED_MINUS:
+        return whole - (tf - tg) ** 2 / (ff + gg - 2.0 * fg)
+    if kind == SECOND:
+        return whole + ff - 2.0 * tf - (tg - fg) ** 2 / gg
+    if kind == FIRST:
+        return whole + gg - 2.0 * tg - (tf - fg) ** 2 / ff
+    return whole - (gg * tf**2 - 2.0 * fg * tf * tg + ff * tg**2) / (ff * gg - fg**2)
+
+
+@compiled
+def _pairs(
+    products, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
+    partners, kinds, scores,
+):  # fmt: skip
+    """For each function of a block the best partners among those after it. The score is about that
+    of the log joint: -half log(squares + floor) + log prior."""
+    count = len(squares)
+    shares = np.exp(log_prior / half)
+    highest = costs[:num_kinds].max()
+    for row in range(len(products)):
+        first = start + row
+        ff, tf = squares[first], with_target[first]
+        own = scores[row]
+        limit = np.exp(min((log_prior[first] + highest - own[-1]) / half, 700.0))
+        for second in range(first + 1, count):
+            gg, tg, fg = squares[second], with_target[second], products[row, second]
+            apart = ff * gg - fg * fg
+            if apart <= 1e-12 * ff * gg:
+                continue
+            # What is left with both factors free: no other kind leaves less.
+            least = whole - (gg * tf * tf - 2.0 * fg * tf * tg + ff * tg * tg) / apart
+            if least + floor >= limit * shares[second]:
+                continue
+            doubt = _CANCELLED * (whole + ff + gg)
+            for kind in range(num_kinds):
+                left = max(_left(kind, whole, ff, gg, fg, tf, tg), doubt) + floor
+                score = log_prior[first] + log_prior[second] + costs[kind] - half * np.log(left)
+                if score > own[-1]:
+                    place = len(own) - 1
+                    while place > 0 and own[place - 1] < score:
+                        own[place] = own[place - 1]
+                        partners[row, place] = partners[row, place - 1]
+                        kinds[row, place] = kinds[row, place - 1]
+                        place -= 1
+                    own[place], partners[row, place], kinds[row, place] = score, second, kind
+                    ahead = log_prior[first] + highest - own[-1]
+                    limit = np.exp(min(ahead / half, 700.0))
