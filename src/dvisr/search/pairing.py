@@ -103,9 +103,10 @@ class Pairing:
 
     def _trees(self, found: list[_Found], most: int) -> np.ndarray:
         """The best of all, written out."""
-        scores = np.concatenate([part.scores for part in found]) if found else np.zeros(0)
-        owners = np.repeat(np.arange(len(found)), [len(part.scores) for part in found])
-        places = np.concatenate([np.arange(len(part.scores)) for part in found] or [scores])
+        sizes = [len(part.scores) for part in found]
+        scores = np.concatenate([np.zeros(0), *(part.scores for part in found)])
+        owners = np.repeat(np.arange(len(found)), sizes)
+        places = np.arange(len(scores)) - np.repeat(np.cumsum([0, *sizes])[:-1], sizes)
         rows = np.full((most, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         count = 0
         for number in np.argsort(-scores, kind="stable"):
