@@ -320,7 +320,7 @@ def tables(found: dict[str, Any]) -> str:
     if "fits" in found:
         limit = found["fits"][0]["max_time"]
         parts += [
-            f"Whole fits of the Feynman laws, at most {limit:.0f} s each on two cores, all compiled:",
+            f"Fits of the Feynman laws, at most {limit:.0f} s each on two cores, compiled before:",
             "",
             "| network | the law first | ELBO within 1 nat of the evidence | within 3 | "
             "effective draws at least a tenth | seconds, median |",
