@@ -26,6 +26,7 @@ from dvisr.evaluation import evaluate
 from dvisr.exact import log_marginal
 from dvisr.expression import Expression, canonical_form
 from dvisr.fitting.building import make_posterior
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.marginal import nonlinear_constants
@@ -190,8 +191,8 @@ def measure(space: Space, known: Truths) -> Measured:
     visited = search.visited
     trees = [weigher.expression(tree) for tree in visited.form_tree]
     looks = visited.form_log_marginal.copy()
-    weigher.weigh_likely(None)
-    weigher.weigh_rest(None)
+    weigher.weigh_likely(Limit())
+    weigher.weigh_rest(Limit())
     posterior = make_posterior(weigher)
     seconds = time.perf_counter() - began
     values = np.array([known[form_of(problem, tree)] for tree in trees])

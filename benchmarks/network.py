@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.feynman import feynman_cases, is_law, law_log_joint
+from dvisr.fitting.limits import Limit
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FOUND = DOCS / "network.md", DOCS / "network.json"
@@ -214,6 +215,14 @@ def measure_trace(case: tuple[Path, str, str]) -> dict[str, Any]:
     return {"law": path.stem, "kind": kind, "changes": judged}
 
 
+class _Until(Limit):
+    """A search alone, with nothing after it."""
+
+    def __init__(self, end: float) -> None:
+        super().__init__()
+        self._search_end = end
+
+
 def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
     from dvisr.fitting.data_network import PretrainedNetwork
     from dvisr.fitting.network import AbstractNetwork
@@ -226,11 +235,11 @@ def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
         name = "none"
 
         def compile(self) -> None: ...
-        def begin(self, search: Search) -> None: ...
+        def begin(self, search: Search, is_late: Any) -> None: ...
         def step(self, search: Search, done: float) -> float:
             return float("nan")
 
-        def finish(self, search: Search, deadline: float | None) -> None: ...
+        def finish(self, search: Search, limit: Any) -> None: ...
         def draw(self) -> tuple[np.ndarray, np.ndarray]:
             raise NotImplementedError
 
@@ -255,7 +264,7 @@ def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
         network = PretrainedNetwork(problem, settings.search, BATCH, seed=0)
         network.compile()
         began = time.perf_counter()
-        network.begin(search)
+        network.begin(search, lambda: False)
         while time.perf_counter() - began < MOST_SECONDS:
             search.visited.visit(network.draw()[0])
         return changes
@@ -263,7 +272,7 @@ def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
         search.network = Nothing()
     search.prepare()
     began = time.perf_counter()
-    search.run(1000, began + MOST_SECONDS)
+    search.run(1000, _Until(began + MOST_SECONDS))
     return changes
 
 

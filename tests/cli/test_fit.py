@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.running import dvisr, in_a_process
+from tests.signals import heed_interrupts
 
 
 @pytest.fixture
@@ -113,3 +118,31 @@ def test_the_demo_ends_with_keplers_law() -> None:
     assert rows[0].split("│")[2].strip() in ("sqrt(a) * a", "a * sqrt(a)")
     assert "verdict:" in done.stdout
     assert "with 90 % probability" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_search_and_the_answer_follows(
+    line: str, tmp_path: Path, kind: signal.Signals, code: int
+) -> None:
+    """Once it has said that it is stopping; and what it found is saved."""
+    heed_interrupts()
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-c", "from dvisr.cli import main; main()", "fit", line,
+            "--target", "y", "--features", "x", "--num-steps", "100000", "--out", str(out),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    time.sleep(20.0)
+    process.send_signal(kind)
+    shown, told = process.communicate(timeout=60)
+    assert process.returncode == code, told
+    assert "dvisr: stopping; what was found so far follows" in told
+    assert "Traceback" not in told
+    assert "likeliest first" in shown
+    assert "this is what was found by then" in shown
+    assert (out / "model.safetensors").is_file()

@@ -667,14 +667,14 @@ def test_the_same_seed_gives_the_same_search(searched: DVISRRegressor) -> None:
 class Interrupting(io.StringIO):
     """A standard error that sends this process a signal at the second step that it is told of."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int, kind: signal.Signals = signal.SIGINT) -> None:
         super().__init__()
-        self._times = times
+        self._times, self._kind = times, kind
 
     def write(self, text: str) -> int:
         if "step 2/" in text:
             for _ in range(self._times):
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), self._kind)
         return super().write(text)
 
 
@@ -700,6 +700,18 @@ def test_a_second_interrupt_is_obeyed_at_once(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(KeyboardInterrupt):
         searching(num_steps=100_000, verbose=1).fit(LINE, ON_LINE)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_program_that_is_told_to_end_ends_with_its_fit_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Interrupting(1, signal.SIGTERM))
+    model = searching(num_steps=100_000, num_samples=16, verbose=1, run_dir=tmp_path / "run")
+    with pytest.raises(SystemExit) as ended:
+        model.fit(LINE, ON_LINE)
+    assert ended.value.code == 143
+    assert model.interrupted_
+    assert load(tmp_path / "run").n_iter_ == model.n_iter_ == 2
 
 
 def test_a_fit_in_a_thread_of_its_own() -> None:

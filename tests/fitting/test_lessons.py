@@ -13,6 +13,7 @@ import pytest
 from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.data_network import PretrainedNetwork
 from dvisr.fitting.lessons import Lesson, log_q_of, make_lesson, teach
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.policy.conditioned import Adapter
 from dvisr.problem import Problem
@@ -38,7 +39,7 @@ def taught() -> Search:
     search = search_of()
     search.run(2)
     assert search.network is not None
-    search.network.finish(search, None)
+    search.network.finish(search, Limit())
     return search
 
 
@@ -79,7 +80,7 @@ def test_islands_have_draws_of_their_own() -> None:
     search = search_of(first_batches=2)
     network = search.network
     assert isinstance(network, PretrainedNetwork)
-    network.begin(search)
+    network.begin(search, lambda: False)
     one, two = (search.visited.trees_of_island(island) for island in (0, 1))
     assert one.any()
     assert two.any()

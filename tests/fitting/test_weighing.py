@@ -13,6 +13,7 @@ import pytest
 from dvisr.diagnostics import log_total
 from dvisr.exact import exact_posterior
 from dvisr.fitting.building import make_posterior, moved
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.problem import Problem
@@ -26,8 +27,8 @@ def weigher_of(problem: Problem, settings: FitSettings | None = None) -> FormWei
     assert search.run(0)
     weigher = FormWeigher(search)
     weigher.complete()
-    weigher.weigh_likely(None)
-    weigher.weigh_rest(None)
+    weigher.weigh_likely(Limit())
+    weigher.weigh_rest(Limit())
     return weigher
 
 

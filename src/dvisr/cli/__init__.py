@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import dvisr
-from dvisr.cli.status import INTERRUPTED, OK, WRONG_REQUEST
+from dvisr.cli.status import INTERRUPTED, OK, TERMINATED, WRONG_REQUEST
 
 COMMANDS = {
     "demo": "A small table, fitted: Kepler's third law from eight planets.",
@@ -87,11 +87,12 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         code = INTERRUPTED
-    if code == INTERRUPTED:
+    if code in (INTERRUPTED, TERMINATED):
         # Compiled code may still be running in threads of its own, and an interpreter that shuts
         # down under it can crash. There is nothing to tidy up: every file is whole.
         sys.stderr.flush()
-        os._exit(INTERRUPTED)
+        sys.stdout.flush()
+        os._exit(code)
     sys.exit(code if isinstance(code, int) else OK)
 
 

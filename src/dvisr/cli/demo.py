@@ -41,7 +41,7 @@ def _planets(console: Console) -> None:
     console.print("(years). Noise and constants are unknown. Kepler found in 1619: period² = a³.\n")
     operators = ("+", "-", "*", "/", "sqrt", "exp", "log")
     dataset = dataset_from_table(PLANETS, "period", features=["a"])
-    model, _ = fitted(dataset, "period", operators=operators, max_tokens=9, random_state=0)
+    model = fitted(dataset, "period", operators=operators, max_tokens=9, random_state=0).model
     print_answer(console, model, 5, "period")
     _print_law(console, model)
 
@@ -68,5 +68,5 @@ def _cooling(console: Console) -> None:
     console.print("by warmth = 62 * exp(-0.11 * t) and noise of half a degree.\n")
     dataset = dataset_from_table(cooling_table(), "warmth")
     operators = ("+", "-", "*", "/", "sqrt", "exp", "log")
-    model, _ = fitted(dataset, "warmth", operators=operators, max_tokens=7, random_state=0)
+    model = fitted(dataset, "warmth", operators=operators, max_tokens=7, random_state=0).model
     print_answer(console, model, 5, "warmth")

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from rich.text import Text
@@ -76,7 +76,8 @@ def fit(
     )
     settings["noise"] = chosen_noise(noise, err)
     began = time.perf_counter()
-    model, failure = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
+    made = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
+    model, failure = made.model, made.failure
     seconds = time.perf_counter() - began
     if as_json:
         from dvisr.cli.answer import as_object
@@ -96,12 +97,19 @@ def fit(
             f"the answer is above, but it was not saved in {str(out)!r} ({reason}): make room "
             f"there, or choose another folder and fit again"
         )
+    if made.told_to_end is not None:
+        return made.told_to_end
     return INTERRUPTED if model.interrupted_ and settings["max_time"] is None else None
 
 
-def fitted(dataset: Dataset, target: str, **settings: Any) -> tuple[DVISRRegressor, OSError | None]:
-    """A fitted model; and, where it could be fitted but not saved, why."""
-    failure = None
+class Fitted(NamedTuple):
+    model: DVISRRegressor
+    failure: OSError | None  # why it could not be saved
+    told_to_end: int | None  # by a signal: what the command then exits with
+
+
+def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
+    failure, told_to_end = None, None
     with fit_progress() as progress, warnings.catch_warnings():
         from dvisr.estimator import DVISRRegressor, FitWarning
 
@@ -114,7 +122,11 @@ def fitted(dataset: Dataset, target: str, **settings: Any) -> tuple[DVISRRegress
             if not model.__sklearn_is_fitted__():
                 raise
             failure = error
-    return model, failure
+        except SystemExit as told:  # the answer is printed first
+            if not model.__sklearn_is_fitted__():
+                raise
+            told_to_end = told.code if isinstance(told.code, int) else INTERRUPTED
+    return Fitted(model, failure, told_to_end)
 
 
 def _next(out: Path | None) -> str:

@@ -19,7 +19,8 @@ from dvisr.estimator.describing import DescribingMixin
 from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
-from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter, heeding_signals
+from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
+from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
 from dvisr.fitting.search import Progress
 from dvisr.library import Token
@@ -233,15 +234,17 @@ class DVISRRegressor(
         problem = self._problem_of(data, sample_weight)
         fitter = self._fitter_for()
         seed = seed_of(self.random_state)
-        with heeding_signals() as should_stop:
+        heard = Heard()
+        with heard.listening():
             outcome = fitter.fit(
-                problem, budget, seed=seed, progress=progress, should_stop=should_stop
+                problem, budget, seed=seed, progress=progress, should_stop=heard.is_any
             )
         self._fitter = fitter
         self._target, self._command = target, command
         self._keep(problem, outcome)
         if self.run_dir is not None:
             self.save(self.run_dir)
+        heard.pass_on()
         verdict = outcome.verdict
         if verdict.grade:
             warnings.warn(

@@ -8,8 +8,8 @@ parents. At the end it is taught the posterior over what was visited (`lessons`)
 from __future__ import annotations
 
 import functools
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,12 @@ from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
 from dvisr.settings import SearchSettings
 
 if TYPE_CHECKING:
+    from dvisr.fitting.limits import Limit
     from dvisr.fitting.search import Search
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
 _STREAM = 1  # of random numbers
+_MOST_WAITED = 0.1  # seconds between two looks at the clock
 
 
 @functools.lru_cache(maxsize=2)
@@ -110,29 +112,37 @@ class PretrainedNetwork(AbstractNetwork):
         trees = np.full((0, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
 
-    def begin(self, search: Search) -> None:
+    def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
+        while not self._first.done():
+            if is_late():
+                return
+            wait([self._first], timeout=_MOST_WAITED)
         batches, self._first = self._first.result(), None
         for number, trees in enumerate(batches):
             search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
 
+    def is_ready(self) -> bool:
+        return self._first is None
+
     def step(self, search: Search, done: float) -> float:
         return float("nan")
 
-    def finish(self, search: Search, deadline: float | None) -> None:
+    def finish(self, search: Search, limit: Limit) -> None:
         """Lessons until q is the posterior, with draws in between, which show what it still has
         wrong."""
         own = self._settings
         if self._compiling is not None:
+            while not self._compiling.done():
+                if limit.is_stopped():
+                    return
+                wait([self._compiling], timeout=_MOST_WAITED)
             self._compiling.result()
             self._compiling = None
         for number in range(own.lesson_rounds):
-            if number > 0:
-                if deadline is not None and time.perf_counter() > deadline:
-                    return
-                if self._gap(search) < own.lesson_goal:
-                    return
+            if number > 0 and (limit.is_over() or self._gap(search) < own.lesson_goal):
+                return
             trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())
             joint = search.visited.tree_log_joint[numbers]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +14,7 @@ from dvisr.checks import Check, Verdict
 from dvisr.fitting import checks
 from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.search import Progress, Search
 from dvisr.fitting.training import distance_to_visited, draw_afresh
@@ -27,8 +24,6 @@ from dvisr.problem import Problem
 from dvisr.search.exploring import agreement
 from dvisr.settings import FitSettings
 
-_RESERVED = 0.3  # of the time, for what comes after the search
-_MOST_RESERVED = 5.0  # seconds
 _LIKELY = 0.01  # of the posterior
 
 
@@ -133,24 +128,15 @@ class SearchFitter(AbstractFitter):
             )
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.prepare()
-        deadline = None if budget.max_time is None else time.perf_counter() + budget.max_time
-        search_until = None
-        if deadline is not None and budget.max_time is not None:
-            search_until = deadline - min(_RESERVED * budget.max_time, _MOST_RESERVED)
+        limit = Limit(budget.max_time, should_stop)
         num_steps = own.num_steps if budget.num_steps is None else budget.num_steps
-        is_whole = search.run(num_steps, search_until, progress, should_stop)
+        is_whole = search.run(num_steps, limit, progress)
         if budget.num_steps is None and is_whole and not search.is_enumerated:
-            is_whole = self._go_on(search, search_until, progress, should_stop)
+            is_whole = self._go_on(search, limit, progress)
         self.search = search
-        return self._outcome(search, deadline, is_whole)
+        return self._outcome(search, limit, is_whole)
 
-    def _go_on(
-        self,
-        search: Search,
-        deadline: float | None,
-        progress: Progress,
-        should_stop: Callable[[], bool],
-    ) -> bool:
+    def _go_on(self, search: Search, limit: Limit, progress: Progress) -> bool:
         """Some steps more while the search has not settled; whether it was not stopped."""
         own, limits = self.settings.search, self.settings.checks
         made = 0
@@ -165,30 +151,32 @@ class SearchFitter(AbstractFitter):
             def report(done: int, steps: int, value: float, before: int = before) -> None:
                 progress(before + done, before + steps, value)
 
-            if not search.run(count, deadline, report, should_stop):
+            if not search.run(count, limit, report):
                 return False
             made += count
         return True
 
-    def _outcome(self, search: Search, deadline: float | None, is_whole: bool) -> Outcome:
+    def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
         """Time counts from when all is compiled."""
         weigher = FormWeigher(search)
         weigher.complete()
-        weigher.weigh_likely(deadline)
+        weigher.weigh_likely(limit)
         measured: dict[str, Any] = {}
-        before = None
-        if search.network is not None:
-            before = weigher.shares()
-            search.network.finish(search, deadline)
-            for _ in range(self.settings.search.fresh_rounds):
-                measured = draw_afresh(search, search.network, deadline)
+        network = search.network
+        before = weigher.shares()
+        if network is not None and network.is_ready():
+            network.finish(search, limit)
+            for number in range(self.settings.search.fresh_rounds):
+                if number == 0 or not limit.is_over():
+                    measured = draw_afresh(search, network, limit)
             weigher.complete()
-            weigher.weigh_likely(deadline)
-        weigher.weigh_rest(deadline)
+            weigher.weigh_likely(limit)
+        weigher.weigh_rest(limit)
         posterior = make_posterior(weigher)
-        if before is not None and search.network is not None:
+        if measured and network is not None:
             measured["moved"] = moved(weigher, before, posterior)
-            measured["total_variation"] = distance_to_visited(search, search.network)
+            measured["total_variation"] = distance_to_visited(search, network)
+        if not search.is_enumerated:
             measured["island_agreement"] = agreement(search.visited)
         others = other_priors(weigher, posterior)
         made = self._checks(search, weigher, posterior, measured, is_whole)
@@ -242,30 +230,9 @@ class SearchFitter(AbstractFitter):
             made.append(checks.agreement_check(measured["island_agreement"], limits))
             if len(evidence):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))
-            made += checks.fresh_draw_checks(measured, limits)
+            if "elbo" in measured:
+                made += checks.fresh_draw_checks(measured, limits)
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
         return made + checks.data_checks(search.problem, posterior, search.seed)
-
-
-@contextmanager
-def heeding_signals() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM are noted and heeded at the next step; a second one is obeyed at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    noted = threading.Event()
-
-    def note(number: int, frame: Any) -> None:
-        if noted.is_set():
-            raise KeyboardInterrupt
-        noted.set()
-
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(kind, note) for kind in kinds]
-    try:
-        yield noted.is_set
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)

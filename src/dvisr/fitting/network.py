@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import math
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from dvisr.recipes import GRUSpec
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 
 if TYPE_CHECKING:
+    from dvisr.fitting.limits import Limit
     from dvisr.fitting.search import Search
 
 _REPLAY_WEIGHT = 1.0
@@ -36,8 +37,13 @@ class AbstractNetwork(abc.ABC):
         """Whatever must be compiled, before the clock starts, or beside the search."""
 
     @abc.abstractmethod
-    def begin(self, search: Search) -> None:
-        """When the search has made its start: visit what the network says of the data."""
+    def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
+        """When the search has made its start: visit what the network says of the data, unless it
+        has grown late before it is ready."""
+
+    def is_ready(self) -> bool:
+        """Whether it can be taught and drawn from without waiting."""
+        return True
 
     @abc.abstractmethod
     def step(self, search: Search, done: float) -> float:
@@ -45,7 +51,7 @@ class AbstractNetwork(abc.ABC):
         made."""
 
     @abc.abstractmethod
-    def finish(self, search: Search, deadline: float | None) -> None:
+    def finish(self, search: Search, limit: Limit) -> None:
         """Learn the posterior over what was visited, as it stands now."""
 
     @abc.abstractmethod
@@ -84,7 +90,7 @@ class PlainNetwork(AbstractNetwork):
         self._num_drawn = 0
         self.num_samples, self.num_replayed = num_samples, num_replayed
 
-    def begin(self, search: Search) -> None:
+    def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """It has nothing to say before it has learnt."""
 
     def step(self, search: Search, done: float) -> float:
@@ -101,12 +107,12 @@ class PlainNetwork(AbstractNetwork):
         self.learn(trees, advantages, replayed, max(rate, own.last_rate))
         return float(terms.mean())
 
-    def finish(self, search: Search, deadline: float | None) -> None:
+    def finish(self, search: Search, limit: Limit) -> None:
         own = search.settings.search
         no_advantage = np.zeros(self.num_samples)
         trees, _ = self.draw()
         for update in range(own.final_updates):
-            if deadline is not None and time.perf_counter() > deadline:
+            if limit.is_over():
                 return
             rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
             self.learn(trees, no_advantage, search.replayed(self.num_replayed, 1.0), rate)

@@ -19,6 +19,7 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.data_network import PretrainedNetwork, why_not
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork, PlainNetwork
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
@@ -166,20 +167,17 @@ class Search:
     def run(
         self,
         num_steps: int,
-        deadline: float | None = None,
+        limit: Limit | None = None,
         progress: Progress = lambda done, steps, evidence: None,
-        should_stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """So many steps more, or until the deadline or someone says stop; whether all were made."""
+        """So many steps more, or until the limit; whether all were made."""
         if self.is_enumerated:
             self.visited.visit(enumerate_trees(self.problem.grammar))
             return True
         assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
-        self._is_late = lambda: (
-            should_stop() or (deadline is not None and time.perf_counter() >= deadline)
-        )
+        self._is_late = (Limit() if limit is None else limit).search_is_over
         if first == 0:
             self._start()
         for step in range(num_steps):
@@ -204,15 +202,15 @@ class Search:
             self.listed_share = float(np.exp(log_prior).sum())
         most = self.settings.search.matched_at_start
         if most and not self._is_late():
-            self._visit(self.matching.likeliest(most))
+            self._visit(self.matching.likeliest(most, self._is_late))
         most = self.settings.search.paired_at_start
         if most and not self._is_late():
             pairing = Pairing(problem, self.matching, self.settings.search.pair_functions)
-            self._visit(pairing.likeliest(most, self.engine.num_threads))
+            self._visit(pairing.likeliest(most, self.engine.num_threads, self._is_late))
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
         if self.network is not None:
-            self.network.begin(self)
+            self.network.begin(self, self._is_late)
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""

@@ -7,12 +7,12 @@ draws that was never visited, and what that weighs, is an estimate of what was m
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from dvisr.diagnostics import importance_weights, log_total, total_variation
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.search import Search
 
@@ -21,14 +21,13 @@ _FEWEST_BATCHES = 2
 
 
 def draw_afresh(
-    search: Search, network: AbstractNetwork, deadline: float | None = None
+    search: Search, network: AbstractNetwork, limit: Limit | None = None
 ) -> dict[str, Any]:
     """Draws after training are visited; what they say of the search, as diagnostics."""
     visited = search.visited
     batches: list[tuple[np.ndarray, np.ndarray]] = []
     while sum(len(trees) for trees, _ in batches) < search.settings.search.num_fresh:
-        is_late = deadline is not None and time.perf_counter() > deadline
-        if is_late and len(batches) >= _FEWEST_BATCHES:
+        if limit is not None and limit.is_over() and len(batches) >= _FEWEST_BATCHES:
             break
         batches.append(network.draw())
     trees = np.concatenate([batch[0] for batch in batches])

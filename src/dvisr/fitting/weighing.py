@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
 from dvisr.constants import Normal
 from dvisr.diagnostics import log_total
 from dvisr.expression import Expression
+from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.marginal import Weighed, nonlinear_constants, weigh
 from dvisr.search.visited import VisitedTrees
@@ -58,7 +58,7 @@ class FormWeigher:
         shares: np.ndarray = np.exp(joint - total)
         return shares
 
-    def weigh_likely(self, deadline: float | None) -> None:
+    def weigh_likely(self, limit: Limit) -> None:
         """Weigh to a known error every form above a share; weighing moves what is above it."""
         while True:
             shares = self.shares()
@@ -66,9 +66,10 @@ class FormWeigher:
             if not due:
                 return
             for form in due:
-                if deadline is not None and time.perf_counter() > deadline:
+                if limit.is_over():
                     return
-                self._weigh(form, self._wanted(float(shares[form])), is_rough=False)
+                wanted = self._wanted(float(shares[form]))
+                self._weigh(form, wanted, limit, is_rough=False)
 
     def _wanted(self, share: float) -> float:
         """The error that a form of that share is weighed to."""
@@ -117,27 +118,34 @@ class FormWeigher:
             )
         return self._is_closed[form]
 
-    def weigh_rest(self, deadline: float | None) -> None:
+    def weigh_rest(self, limit: Limit) -> None:
         """Weigh roughly whatever else functions and draws are made of; one form at least."""
         for _ in range(_ROUNDS):
             forms = self.foremost()
             due = [form for form in forms if form not in self.weighed]
             for form in due:
-                is_late = deadline is not None and time.perf_counter() > deadline
-                if is_late and any(other in self.weighed for other in forms):
+                if limit.is_over() and any(other in self.weighed for other in forms):
                     return
-                self._weigh(form, self.settings.rough_error, is_rough=True)
+                self._weigh(form, self.settings.rough_error, limit, is_rough=True)
             if not due:
                 return
 
-    def _weigh(self, form: int, error: float, *, is_rough: bool) -> None:
+    def _weigh(self, form: int, error: float, limit: Limit, *, is_rough: bool) -> None:
         tree, own = self.representative(form), self.settings
         # A form's own stream of random numbers: the order of weighing does not matter.
         rng = np.random.default_rng([self.search.seed, *(int(token) + 1 for token in tree)])
         starts = own.sure_starts if self.search.is_enumerated else own.num_starts
         if is_rough:
             starts = own.rough_starts
-        weighed = weigh(self.search.engine, tree, rng, own, error=error, num_starts=starts)
+        weighed = weigh(
+            self.search.engine,
+            tree,
+            rng,
+            own,
+            error=error,
+            num_starts=starts,
+            is_late=limit.is_over,
+        )
         self.weighed[form] = weighed
         if not is_rough:
             self._is_precise.add(form)

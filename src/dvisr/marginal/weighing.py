@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -87,9 +88,11 @@ def weigh(
     *,
     error: float | None = None,
     num_starts: int | None = None,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Weighed:
     """One tree's log p(y | tree), to the error of the settings unless another is given, and draws
-    of its constants. `tokens` are its own, ids padded with -1."""
+    of its constants. `tokens` are its own, ids padded with -1. Once it is late no further round is
+    made, whatever the error is by then."""
     own = WeighingSettings() if settings is None else settings
     num_starts = own.num_starts if num_starts is None else num_starts
     tokens = np.array(tokens, dtype=np.int8)
@@ -124,7 +127,7 @@ def weigh(
         phase,
     )
     wanted = own.error if error is None else error
-    weighed = _rounds(engine, tokens, mixture, rng, own, wanted, float(values[0]))
+    weighed = _rounds(engine, tokens, mixture, rng, own, wanted, float(values[0]), is_late)
     exact = method == "exact"
     off = np.abs(modes - best[0, :k])
     if phase >= 0:
@@ -190,6 +193,7 @@ def _rounds(
     settings: WeighingSettings,
     error: float,
     expected: float,
+    is_late: Callable[[], bool],
 ) -> Weighed:
     """Draw, weigh, adapt the mixture to what was drawn, and draw more until it suffices. `expected`
     is Laplace's approximation."""
@@ -197,7 +201,7 @@ def _rounds(
     most = max(first, settings.most_values // engine.leaves.shape[1])
     latest: Weighed | None = None
     for size in settings.rounds:
-        if latest is not None and size > most:
+        if latest is not None and (size > most or is_late()):
             break
         constants = mixture.sample(size, rng)
         with np.errstate(all="ignore"):  # far out a density is zero

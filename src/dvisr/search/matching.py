@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,6 +32,7 @@ _LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
 _KINDS = 4  # g, g * c, g + c, g * c + c
 _COSTS = (0.0, -5.0, -5.0, -10.0)  # what a kind's constants cost, at a guess, in nats
 _BLOCK = 512  # functions that are compared at once
+_CONTEXTS_A_TASK = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,14 +116,14 @@ class Matching:
         self.log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
         self._sizes = (self.trees >= 0).sum(axis=1)
 
-    def likeliest(self, most: int) -> np.ndarray:
+    def likeliest(self, most: int, is_late: Callable[[], bool] = lambda: False) -> np.ndarray:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
-        them, at most so many."""
+        them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
         contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0)
         chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
-        return self._filled(contexts.chosen(chosen), most, None)
+        return self._filled(contexts.chosen(chosen), most, None, is_late)
 
     def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
         """Trees that have a subtree of one of these replaced; the best, at most so many."""
@@ -177,10 +179,16 @@ class Matching:
             weight, _WEIGHTS_APART * float(np.median(weight[is_known]))
         )
 
-    def _filled(self, contexts: Contexts, most: int, num_functions: int | None) -> np.ndarray:
+    def _filled(
+        self,
+        contexts: Contexts,
+        most: int,
+        num_functions: int | None,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> np.ndarray:
         """With the likeliest functions of the table, so many, or all."""
         grammar = self._problem.grammar
-        functions, kinds, scores = self._matches(contexts, num_functions)
+        functions, kinds, scores = self._matches(contexts, num_functions, is_late)
         order = np.argsort(-scores, axis=None, kind="stable")
         order = order[np.isfinite(scores.ravel()[order])][:most]
         rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
@@ -195,7 +203,10 @@ class Matching:
         return rows[self._legality(rows)]
 
     def _matches(
-        self, contexts: Contexts, num_functions: int | None
+        self,
+        contexts: Contexts,
+        num_functions: int | None,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each context the best functions: their numbers, kinds and scores."""
         count, best = len(contexts.tokens), self._settings.matches_a_context
@@ -210,6 +221,8 @@ class Matching:
         extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
 
         def run(part: slice) -> None:
+            if is_late():
+                return
             _match(
                 contexts.targets[part], contexts.weights[part], contexts.log_prior[part],
                 room[part], self._values, self.log_prior[:num_functions], self._sizes, costs,
@@ -217,9 +230,11 @@ class Matching:
             )  # fmt: skip
 
         threads = min(self._engine.num_threads, max(1, count // 16))
-        parts = [slice(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
+        starts = range(0, count, _CONTEXTS_A_TASK)
+        parts = [slice(start, start + _CONTEXTS_A_TASK) for start in starts]
         if threads == 1:
-            run(parts[0])
+            for part in parts:
+                run(part)
         else:
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
                 list(pool.map(run, parts))

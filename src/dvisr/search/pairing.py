@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -76,13 +77,16 @@ class Pairing:
         self._count = min(num_functions, len(matching.trees))
         self._legality = Legality(problem.grammar)
 
-    def likeliest(self, most: int, num_threads: int) -> np.ndarray:
-        """The trees that fit the data best for their size, at most so many."""
+    def likeliest(
+        self, most: int, num_threads: int, is_late: Callable[[], bool] = lambda: False
+    ) -> np.ndarray:
+        """The trees that fit the data best for their size, at most so many. Once it is late the
+        other outer functions are left."""
         found: list[_Found] = []
         bar = -np.inf
         for outer in _OUTER:
             context = self._context(outer)
-            if context is None:
+            if context is None or is_late():
                 continue
             before, (target, weights) = context
             for space in self._spaces(target, weights):
