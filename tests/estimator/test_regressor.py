@@ -21,7 +21,7 @@ import pytest
 import sympy
 from scipy.stats import norm
 
-from dvisr import exact_posterior
+from dvisr import exact_posterior, load
 from dvisr.constants import Normal
 from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.evaluation import evaluate
