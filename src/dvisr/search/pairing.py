@@ -2,8 +2,8 @@
 where u may have a column in it.
 
 If y = u(f + g), then u undone on y says what f + g must be, and the squares that a pair leaves
-follow from the products f f, f g and g g, summed over the rows: one matrix product has them for all
-pairs of some thousand functions. Products and quotients are sums and differences of logarithms.
+follow from the products f f, f g and g g, summed over the rows: some operations for each of millions
+of pairs. Products and quotients are sums and differences of logarithms.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ class Pairing:
         used = np.flatnonzero(space.is_used)
         values = np.ascontiguousarray(space.values[used])
         log_prior = self._log_prior[used]
-        scaled = values * space.weights
+        columns = np.ascontiguousarray(values.T)
+        scaled = np.ascontiguousarray(values * space.weights)
         squares, with_target = (scaled * values).sum(axis=1), scaled @ space.target
         whole = float((space.weights * space.target**2).sum())
         partners = np.full((len(used), _BEST), -1, dtype=np.int64)
@@ -216,10 +217,9 @@ class Pairing:
 
         def run(start: int) -> None:
             rows = slice(start, start + _ROWS_AT_ONCE)
-            products = scaled[rows] @ values.T
             _pairs(
-                products, start, squares, with_target, whole, log_prior, costs, space.num_kinds,
-                half, floor, partners[rows], kinds[rows], scores[rows],
+                scaled[rows], columns, start, squares, with_target, whole, log_prior, costs,
+                space.num_kinds, half, floor, partners[rows], kinds[rows], scores[rows],
             )  # fmt: skip
 
         with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
@@ -274,21 +274,27 @@ def _left(kind, whole, ff, gg, fg, tf, tg):
 
 @compiled
 def _pairs(
-    products, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
+    scaled, columns, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
     partners, kinds, scores,
 ):  # fmt: skip
     """For each function of a block the best partners among those after it. The score is about that
     of the log joint: -half log(squares + floor) + log prior."""
     count = len(squares)
+    products = np.empty(count)
     shares = np.exp(log_prior / half)
     highest = costs[:num_kinds].max()
-    for row in range(len(products)):
+    for row in range(len(scaled)):
         first = start + row
+        products[:] = 0.0
+        for point in range(len(columns)):
+            factor, values = scaled[row, point], columns[point]
+            for second in range(first + 1, count):
+                products[second] += factor * values[second]
         ff, tf = squares[first], with_target[first]
         own = scores[row]
         limit = np.exp(min((log_prior[first] + highest - own[-1]) / half, 700.0))
         for second in range(first + 1, count):
-            gg, tg, fg = squares[second], with_target[second], products[row, second]
+            gg, tg, fg = squares[second], with_target[second], products[second]
             apart = ff * gg - fg * fg
             if apart <= 1e-12 * ff * gg:
                 continue
