@@ -239,7 +239,7 @@ class DVISRRegressor(
             outcome = fitter.fit(
                 problem, budget, seed=seed, progress=progress, should_stop=heard.is_any
             )
-        self._fitter = fitter
+        self._fitter = fitter if self.warm_start else None  # what was visited takes much room
         self._target, self._command = target, command
         self._keep(problem, outcome)
         if self.run_dir is not None:

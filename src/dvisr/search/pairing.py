@@ -2,7 +2,7 @@
 where u may have a column in it.
 
 If y = u(f + g), then u undone on y says what f + g must be, and the squares that a pair leaves
-follow from the products f f, f g and g g, summed over the rows: some operations for each of millions
+follow from f f, f g and g g, summed over the rows: some operations for each of millions
 of pairs. Products and quotients are sums and differences of logarithms.
 """
 
