@@ -19,6 +19,8 @@ from dvisr.estimator.describing import DescribingMixin
 from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
+from dvisr.estimator.recording import Recorder
+from dvisr.estimator.resuming import resume_run
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
@@ -34,6 +36,7 @@ from dvisr.problem import (
     threads_of,
     whole_number,
 )
+from dvisr.runs import folder
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
@@ -97,7 +100,7 @@ class DVISRRegressor(
     warm_start : bool, default=False
         Whether a second `fit` on the same data goes on where the first ended.
     run_dir : path or None, default=None
-        A folder to save the fitted model in; None for nowhere.
+        A folder to keep the fit in while it is made, and the fitted model; None for nowhere.
     verbose : int, default=0
         0 for silence, 1 for progress on standard error.
     settings : FitSettings or None, default=None
@@ -223,36 +226,96 @@ class DVISRRegressor(
             self.n_features_in_ = data.X.shape[1]
             if has_names:
                 self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-        budget = Budget(
-            num_steps=whole_number(self.num_steps, "num_steps", 1),
-            num_samples=whole_number(self.num_samples, "num_samples", 2),
-            max_time=checked.checked_seconds(self.max_time),
-            num_threads=threads_of(self.n_jobs),
-        )
+        budget = self._budget()
         if self.run_dir is not None:  # before the work, not after it
             saving.check_can_be_saved(self.run_dir, self)
         problem = self._problem_of(data, sample_weight)
         fitter = self._fitter_for()
         seed = seed_of(self.random_state)
+        self._target, self._command = target, command
+        if self.run_dir is None:
+            return self._fitted(fitter, problem, budget, seed, progress, None)
+        goes_on = isinstance(fitter, SearchFitter) and fitter.goes_on(problem, budget)
+        place = Path(self.run_dir)
+        with folder.lock(place):
+            recorder = Recorder(place)
+            recorder.begin(self, problem, seed, can_be_resumed=not goes_on)
+            return self._fitted(fitter, problem, budget, seed, progress, recorder)
+
+    def _budget(self) -> Budget:
+        return Budget(
+            num_steps=whole_number(self.num_steps, "num_steps", 1),
+            num_samples=whole_number(self.num_samples, "num_samples", 2),
+            max_time=checked.checked_seconds(self.max_time),
+            num_threads=threads_of(self.n_jobs),
+        )
+
+    def _fitted(
+        self,
+        fitter: AbstractFitter,
+        problem: Problem,
+        budget: Budget,
+        seed: int,
+        progress: Progress,
+        recorder: Recorder | None,
+    ) -> DVISRRegressor:
         heard = Heard()
         with heard.listening():
             outcome = fitter.fit(
-                problem, budget, seed=seed, progress=progress, should_stop=heard.is_any
+                problem,
+                budget,
+                seed=seed,
+                progress=progress,
+                should_stop=heard.is_any,
+                keeper=recorder,
             )
         self._fitter = fitter
-        self._target, self._command = target, command
+        self._seed: int | None = seed
         self._keep(problem, outcome)
-        if self.run_dir is not None:
-            self.save(self.run_dir)
+        if recorder is not None:
+            recorder.finish(self)
         heard.pass_on()
         verdict = outcome.verdict
         if verdict.grade:
             warnings.warn(
                 f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
                 FitWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
+
+    @classmethod
+    def resume(
+        cls,
+        path: Any,
+        *,
+        num_steps: int | None = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> DVISRRegressor:
+        """Go on with a fit that was broken off, or give it more steps. The answer is, to the last
+        bit, that of a fit that was not broken off, for the same number of steps.
+
+        Parameters
+        ----------
+        path : str or Path
+            The `run_dir` of the fit.
+        num_steps : int, optional
+            Steps in all, those made before included; as it was asked for, if not given.
+        max_time : float, optional
+            Seconds more; as it was asked for, if not given.
+        n_jobs : int, optional
+            Threads; None or -1 for all cores.
+        verbose : int, default=0
+            0 for silence, 1 for progress on standard error.
+
+        Returns
+        -------
+        DVISRRegressor
+        """
+        with shown_progress() if verbose else no_progress() as progress:
+            return resume_run(path, progress, num_steps=num_steps, max_time=max_time, n_jobs=n_jobs)
 
     def _fitter_for(self) -> AbstractFitter:
         settings = FitSettings() if self.settings is None else self.settings
@@ -279,7 +342,7 @@ class DVISRRegressor(
 
     def _keep(self, problem: Problem, outcome: Outcome) -> None:
         posterior = outcome.posterior
-        self._problem, self._posterior = problem, posterior
+        self._problem, self._posterior, self._outcome = problem, posterior, outcome
         self.functions_ = posterior.function_table()
         self.posterior_ = posterior.tree_table()
         self.log_evidence_ = posterior.log_evidence

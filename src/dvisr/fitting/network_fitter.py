@@ -22,7 +22,7 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
-from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome
+from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.search import Progress
 from dvisr.marginal import Engine, Weighed, noise_draws
@@ -70,6 +70,7 @@ class NetworkFitter(AbstractFitter):
         seed: int,
         progress: Progress = lambda done, steps, evidence: None,
         should_stop: Callable[[], bool] = lambda: False,
+        keeper: AbstractKeeper | None = None,
     ) -> Outcome:
         kind = "constants" if problem.grammar.library.has_constants else "scaling"
         chosen = find_recipe(self.recipe, kind, budget.num_steps, budget.num_samples)

@@ -1,0 +1,114 @@
+"""A fit that was broken off and resumed is the fit that was not, to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dvisr import DVISRRegressor, load
+from dvisr.estimator import recording, saving
+from dvisr.fitting.fitters import SearchFitter
+from dvisr.runs import files, folder
+from tests.fitting.problems import LINE, X, searching
+
+pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
+
+
+class BrokenOff(BaseException):
+    """As if the program had been killed there."""
+
+
+def model(place: Path | None, num_steps: int | None, **changes: Any) -> DVISRRegressor:
+    search = {"extra_steps": 4, "steps_at_once": 2, **changes}
+    return DVISRRegressor(
+        operators=("+", "*", "sin"), max_tokens=7, max_constants=2, constant_prior="normal:0,10",
+        tree_prior="size-balanced", num_steps=num_steps, random_state=3, run_dir=place,
+        settings=searching(**search),
+    )  # fmt: skip
+
+
+def fitted(place: Path | None, num_steps: int | None, **changes: Any) -> DVISRRegressor:
+    return model(place, num_steps, **changes).fit(X[:, None], LINE)
+
+
+def broken_off(
+    monkeypatch: pytest.MonkeyPatch, place: Path, after: int, num_steps: int | None, **changes: Any
+) -> None:
+    """Keeps every step, and ends after so many."""
+    monkeypatch.setattr(recording, "EVERY", 0.0)
+    keep = recording.Recorder.after_step
+
+    def ending(self: recording.Recorder, snapshot: Any) -> None:
+        keep(self, snapshot)
+        if snapshot.num_steps == after:
+            raise BrokenOff
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recording.Recorder, "after_step", ending)
+        with pytest.raises(BrokenOff):
+            fitted(place, num_steps, **changes)
+
+
+def same(one: DVISRRegressor, two: DVISRRegressor) -> None:
+    """Seconds aside, all that was found, and all that it was found from."""
+    assert one.history_.drop(columns="seconds").equals(two.history_.drop(columns="seconds"))
+    assert one.functions_.equals(two.functions_)
+    assert one.posterior_.equals(two.posterior_)
+    assert one.diagnostics_ == two.diagnostics_
+    for name in ("tree", "constants", "noise_factor"):
+        ours, theirs = (getattr(m._posterior.draws, name) for m in (one, two))
+        assert ours.tobytes() == theirs.tobytes()
+    ours, theirs = (_search_of(m).visited.state() for m in (one, two))
+    for name, array in ours.items():
+        assert array.tobytes() == theirs[name].tobytes(), name
+
+
+def _search_of(model: DVISRRegressor) -> Any:
+    assert isinstance(model._fitter, SearchFitter)
+    return model._fitter.search
+
+
+@pytest.mark.parametrize("network", ["plain", "pretrained"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_broken_off_and_resumed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, network: str, after: int
+) -> None:
+    whole = fitted(None, 4, network=network)
+    broken_off(monkeypatch, tmp_path, after, 4, network=network)
+    same(DVISRRegressor.resume(tmp_path), whole)
+    assert load(tmp_path).functions_["expression"].equals(whole.functions_["expression"])
+    assert folder.verify(tmp_path) == {}
+
+
+def test_broken_off_where_the_search_decides_how_long_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the midst of the first steps, between two lots, and in the midst of the next."""
+    changes = {"num_steps": 2, "network": "pretrained"}
+    monkeypatch.setattr(SearchFitter, "_is_settled", lambda *_: False)
+    whole = fitted(None, None, **changes)
+    assert whole.n_iter_ == 6
+    for after in (1, 2, 3, 4):
+        place = tmp_path / str(after)
+        broken_off(monkeypatch, place, after, None, **changes)
+        same(DVISRRegressor.resume(place), whole)
+
+
+@pytest.mark.parametrize("network", ["plain", "pretrained"])
+def test_a_finished_run_gets_more_steps(tmp_path: Path, network: str) -> None:
+    fitted(tmp_path, 2, network=network)
+    same(DVISRRegressor.resume(tmp_path, num_steps=4), fitted(None, 4, network=network))
+    assert load(tmp_path).num_steps == 4
+    with pytest.raises(ValueError, match="has made 4 steps already"):
+        DVISRRegressor.resume(tmp_path, num_steps=3)
+
+
+def test_a_finished_run_has_its_answer(tmp_path: Path) -> None:
+    whole = fitted(tmp_path, 2)
+    before = (tmp_path / saving.FILE).read_bytes()
+    again = DVISRRegressor.resume(tmp_path)
+    assert again.functions_["probability"].equals(whole.functions_["probability"])
+    assert (tmp_path / saving.FILE).read_bytes() == before
