@@ -47,7 +47,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> bytes:
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(meta, allow_nan=False)
     held = {_META: text, _DIGEST: _digest(contiguous, text)}
     content: bytes = safetensors.numpy.save(contiguous, metadata=held)

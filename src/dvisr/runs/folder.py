@@ -1,10 +1,10 @@
 """A folder of files that belong together, changed all at once or not at all.
 
 `manifest.sha256` names every file with its SHA-256, as `sha256sum` writes it, and its first line
-has a digest of the rest. New contents are written beside their places first; putting the new manifest
-into its place is what makes them count; then they are moved to their places. So whenever a program
-is killed, the manifest has the digests of contents that are there, either in their places or still
-beside them, and what it does not name was never part of the run.
+has a digest of the rest. New contents are written beside their places first; putting the new
+manifest into its place is what makes them count; then they are moved to their places. So whenever a
+program is killed, the manifest has the digests of contents that are there, either in their places
+or still beside them, and what it does not name was never part of the run.
 """
 
 from __future__ import annotations
