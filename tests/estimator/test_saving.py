@@ -36,8 +36,9 @@ def test_a_model_that_was_saved_answers_the_same(
     assert again.posterior_.equals(model.posterior_)
     assert again.diagnostics_ == model.diagnostics_
     assert again.log_evidence_ == model.log_evidence_
-    assert np.array_equal(again.to_datatree(tree=0)["posterior"]["sigma"],
-                          model.to_datatree(tree=0)["posterior"]["sigma"])  # fmt: skip
+    one, two = (m.to_datatree(tree=0)["posterior"] for m in (again, model))
+    for name in ("c0", "sigma"):  # draws of one tree's constants are rounded
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-6)
 
 
 def test_a_prior_of_formulas_that_are_gone(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_damaged_file_is_one_clear_error(
         file.write_bytes(b"not a model")
     else:
         file.unlink()
-    with pytest.raises(ValueError, match=r"can't be read|no fitted model"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is not as it was written"):
         load(tmp_path)
 
 

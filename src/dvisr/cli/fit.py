@@ -154,5 +154,6 @@ def _next(out: Path | None) -> str:
     return (
         f"saved in {out}: dvisr report {out} for a page to look at and to send, "
         f"dvisr predict {out} NEW.csv for new rows, "
+        f"dvisr resume {out} --num-steps N for more steps, "
         f"dvisr export {out} --format latex for its formulas"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -16,6 +17,22 @@ from dvisr.posterior import Draws, Function, Posterior, Tree
 from dvisr.problem import Problem
 
 _ROUNDING = 1e-6  # of sums of probabilities
+
+
+@dataclasses.dataclass(frozen=True)
+class _Read(Weighed):
+    """From a file: means and deviations are those of the draws before they were rounded."""
+
+    first: np.ndarray
+    second: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.first
+
+    @property
+    def std(self) -> np.ndarray:
+        return self.second
 
 
 class _Kept:
@@ -37,6 +54,7 @@ class _Kept:
             name = f"weighed.{number}."
             self.arrays[name + "mode"] = weighed.mode
             self.arrays[name + "curvature"] = weighed.curvature
+            self.arrays[name + "moments"] = np.stack([weighed.mean, weighed.std])
             self.arrays |= _rounded(name + "constants", weighed.constants, weighed.mode)
             logs = [self._shared(weighed.log_weights), self._shared(weighed.log_q)]
             self.rows.append([weighed.log_marginal, weighed.error, weighed.method, *logs])
@@ -203,8 +221,10 @@ def _weighed(number: int, row: list[Any], arrays: dict[str, np.ndarray]) -> Weig
     mode, curvature = arrays[name + "mode"], arrays[name + "curvature"]
     constants = _unrounded(name + "constants", arrays, mode)
     log_weights, log_q = (arrays[f"logs.{int(place)}"].astype(np.float64) for place in places)
+    moments = arrays[name + "moments"]
     if (
         mode.ndim != 1
+        or moments.shape != (2, len(mode))
         or curvature.shape != (len(mode), len(mode))
         or not len(constants) == len(log_weights) == len(log_q) > 0
     ):
@@ -212,7 +232,7 @@ def _weighed(number: int, row: list[Any], arrays: dict[str, np.ndarray]) -> Weig
     total = float(np.exp(log_weights).sum())
     if not abs(total - 1.0) < 1e-3:
         raise ValueError(f"the weights of a tree's constants sum to {total:g}, not to 1")
-    return Weighed(
+    return _Read(
         log_marginal=float(value),
         error=float(error),
         method=str(method),
@@ -221,6 +241,8 @@ def _weighed(number: int, row: list[Any], arrays: dict[str, np.ndarray]) -> Weig
         constants=constants,
         log_weights=log_weights - math.log(total),
         log_q=log_q,
+        first=moments[0],
+        second=moments[1],
     )
 
 

@@ -20,7 +20,7 @@ from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import Recorder
-from dvisr.estimator.resuming import resume_run
+from dvisr.estimator.resuming import ResumingMixin
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
@@ -53,6 +53,7 @@ class FitWarning(UserWarning):
 class DVISRRegressor(
     DescribingMixin,
     PredictingMixin,
+    ResumingMixin,
     KnownParametersMixin,
     RegressorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -283,39 +284,6 @@ class DVISRRegressor(
                 stacklevel=4,
             )
         return self
-
-    @classmethod
-    def resume(
-        cls,
-        path: Any,
-        *,
-        num_steps: int | None = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> DVISRRegressor:
-        """Go on with a fit that was broken off, or give it more steps. The answer is, to the last
-        bit, that of a fit that was not broken off, for the same number of steps.
-
-        Parameters
-        ----------
-        path : str or Path
-            The `run_dir` of the fit.
-        num_steps : int, optional
-            Steps in all, those made before included; as it was asked for, if not given.
-        max_time : float, optional
-            Seconds more; as it was asked for, if not given.
-        n_jobs : int, optional
-            Threads; None or -1 for all cores.
-        verbose : int, default=0
-            0 for silence, 1 for progress on standard error.
-
-        Returns
-        -------
-        DVISRRegressor
-        """
-        with shown_progress() if verbose else no_progress() as progress:
-            return resume_run(path, progress, num_steps=num_steps, max_time=max_time, n_jobs=n_jobs)
 
     def _fitter_for(self) -> AbstractFitter:
         settings = FitSettings() if self.settings is None else self.settings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dvisr.estimator import saving
+from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import LOG, Recorder, read_snapshots
 from dvisr.fitting.search import Progress
 from dvisr.runs import folder
@@ -23,7 +24,7 @@ def resume_run(
     max_time: float | None = None,
     n_jobs: int | None = None,
 ) -> DVISRRegressor:
-    """The model that the run would have come to; see `DVISRRegressor.resume`. It is put into the
+    """The model that the run would have come to; see `ResumingMixin`. It is put into the
     list `made` before it is fitted: it may be there though it could not be saved."""
     place = Path(path)
     if not folder.is_run(place):
@@ -60,3 +61,40 @@ def _noted(model: DVISRRegressor, made: list[DVISRRegressor] | None) -> DVISRReg
     if made is not None:
         made.append(model)
     return model
+
+
+class ResumingMixin:
+    """`DVISRRegressor.resume`."""
+
+    @classmethod
+    def resume(
+        cls,
+        path: Any,
+        *,
+        num_steps: int | None = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> DVISRRegressor:
+        """Go on with a fit that was broken off, or give it more steps. The answer is, to the last
+        bit, that of a fit that was not broken off, for the same number of steps.
+
+        Parameters
+        ----------
+        path : str or Path
+            The `run_dir` of the fit.
+        num_steps : int, optional
+            Steps in all, those made before included; as it was asked for, if not given.
+        max_time : float, optional
+            Seconds more; as it was asked for, if not given.
+        n_jobs : int, optional
+            Threads; None or -1 for all cores.
+        verbose : int, default=0
+            0 for silence, 1 for progress on standard error.
+
+        Returns
+        -------
+        DVISRRegressor
+        """
+        with shown_progress() if verbose else no_progress() as progress:
+            return resume_run(path, progress, num_steps=num_steps, max_time=max_time, n_jobs=n_jobs)

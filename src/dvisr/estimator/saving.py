@@ -164,11 +164,17 @@ def load(path: Any) -> DVISRRegressor:
         )
     begun = read_beginning(place)
     arrays, values = files.from_bytes(folder.read(place, FILE), place / FILE)
+    return answered(begun, arrays, values, place / FILE)
+
+
+def answered(
+    begun: Begun, arrays: dict[str, np.ndarray], values: dict[str, Any], path: Path
+) -> DVISRRegressor:
+    """The model with an answer; one clear error for what is none. The path is for its sentence."""
     try:
-        outcome = answers.from_file(arrays, values, begun.problem)
-        begun.model._keep(begun.problem, outcome)
+        begun.model._keep(begun.problem, answers.from_file(arrays, values, begun.problem))
     except _WRONG as error:
-        raise _wrong(place / FILE, error) from None
+        raise _wrong(path, error) from None
     return begun.model
 
 
