@@ -7,59 +7,66 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from dvisr import DVISRRegressor, load
+from dvisr.cli.answer import as_object
 from dvisr.runs import folder
 from tests.cli.running import dvisr
 from tests.cli.test_start import imported
+from tests.fitting.problems import LINE, X, searching
 
-SMALL = ["--target", "y", "--operators", "+,*,sin", "--max-tokens", "7", "--tree-prior",
-         "size-balanced", "--num-samples", "16"]  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
+
+
+def fitted(num_steps: int, place: Path | None = None) -> DVISRRegressor:
+    return DVISRRegressor(
+        operators=("+", "*", "sin"), max_tokens=7, max_constants=2, tree_prior="size-balanced",
+        num_steps=num_steps, random_state=0, run_dir=place, settings=searching(),
+    ).fit(X[:, None], LINE)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A table, and a run of one step."""
-    place = tmp_path_factory.mktemp("runs")
-    rng = np.random.default_rng(0)
-    x = np.linspace(0.5, 3.0, 12)
-    y = 1.5 * x + 0.3 + 0.05 * rng.standard_normal(12)
-    rows = "\n".join(f"{a},{b}" for a, b in zip(x, y, strict=True))
-    (place / "t.csv").write_text(f"x,y\n{rows}\n")
-    done = dvisr("fit", str(place / "t.csv"), *SMALL, "--num-steps", "1", "--out", str(place / "r"))
-    assert done.returncode == 0, done.stderr
-    assert f"dvisr resume {place / 'r'}" in done.stdout
-    return place / "t.csv", place / "r"
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one step."""
+    place = tmp_path_factory.mktemp("runs") / "r"
+    fitted(1, place)
+    return place
 
 
-def test_more_steps_after_the_table_has_moved(made: tuple[Path, Path], tmp_path: Path) -> None:
-    table, run = made
-    shutil.copytree(run, tmp_path / "r")
-    whole = dvisr("fit", str(table), *SMALL, "--num-steps", "2", "--json")
-    moved = table.rename(table.with_name("moved.csv"))
-    try:
-        done = dvisr("resume", str(tmp_path / "r"), "--num-steps", "2", "--json")
-    finally:
-        moved.rename(table)
+def test_more_steps(run: Path, tmp_path: Path) -> None:
+    place = str(shutil.copytree(run, tmp_path / "r"))
+    done = dvisr("resume", place, "--num-steps", "2", "--json")
     assert done.returncode == 0, done.stderr
-    one, two = json.loads(done.stdout), json.loads(whole.stdout)
-    assert one.pop("seconds") > 0.0
-    assert two.pop("seconds") > 0.0
-    assert one == two
-    again = dvisr("resume", str(tmp_path / "r"))  # nothing is left to do
+    found = json.loads(done.stdout)
+    assert found.pop("seconds") > 0.0
+    assert found == json.loads(json.dumps(as_object(fitted(2), 10)))
+    again = dvisr("resume", place)  # nothing is left to do
     assert again.returncode == 0
     assert "verdict:" in again.stdout
-    fewer = dvisr("resume", str(tmp_path / "r"), "--num-steps", "1")
+    fewer = dvisr("resume", place, "--num-steps", "1")
     assert fewer.returncode == 2
     assert "has made 2 steps already" in fewer.stderr
 
 
-def test_verify_names_the_file(made: tuple[Path, Path], tmp_path: Path) -> None:
-    run = shutil.copytree(made[1], tmp_path / "r")
+def test_a_fit_says_how_to_go_on_and_needs_its_table_no_more(tmp_path: Path) -> None:
+    table, place = tmp_path / "t.csv", str(tmp_path / "r")
+    table.write_text("x,y\n1,2\n2,4.1\n3,5.9\n4,8.05\n")
+    small = ["--target", "y", "--operators", "+,*", "--max-tokens", "3", "--out", place]
+    done = dvisr("fit", str(table), *small)
+    assert done.returncode == 0, done.stderr
+    assert "dvisr resume" in " ".join(done.stdout.split())
+    table.unlink()
+    again = dvisr("resume", place, "--num-steps", "7")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout
+
+
+def test_verify_names_the_file(run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run, tmp_path / "r")
     done = dvisr("verify", str(run))
     assert done.returncode == 0
-    assert "all 6 files are as they were written" in done.stdout
+    assert "all 7 files are as they were written" in done.stdout
     for name in [*folder.read_manifest(run), folder.MANIFEST]:
         path = run / name
         content = path.read_bytes()
@@ -85,12 +92,13 @@ def test_what_is_no_run(command: str, tmp_path: Path) -> None:
     assert "there is no run in" in done.stderr
 
 
-def test_a_run_that_is_being_written_is_left_alone(made: tuple[Path, Path]) -> None:
-    table, run = made
+def test_a_run_that_is_being_written_is_left_alone(run: Path, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n1,2\n2,4.1\n3,5.9\n")
     with folder.lock(run):
         for arguments in (
             ["resume", str(run), "--num-steps", "3"],
-            ["fit", str(table), *SMALL, "--num-steps", "1", "--out", str(run)],
+            ["fit", str(table), "--target", "y", "--out", str(run)],
         ):
             done = dvisr(*arguments)
             assert done.returncode == 2
@@ -100,7 +108,7 @@ def test_a_run_that_is_being_written_is_left_alone(made: tuple[Path, Path]) -> N
 
 
 def test_the_search_goes_on_though_it_can_not_be_kept(
-    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full while the search is made, and has room again at its end."""
     commit = folder.commit
@@ -111,8 +119,7 @@ def test_the_search_goes_on_though_it_can_not_be_kept(
         commit(place, changed, *rest)
 
     monkeypatch.setattr(folder, "commit", full)
-    run = tmp_path / "r"
-    done = dvisr("fit", str(made[0]), *SMALL, "--num-steps", "1", "--out", str(run))
-    assert done.returncode == 0, done.stderr
-    assert "could not be kept: No space left" in (run / "log.txt").read_text()
-    assert folder.verify(run) == {}
+    fitted(1, tmp_path)
+    assert "could not be kept: No space left" in (tmp_path / "log.txt").read_text()
+    assert folder.verify(tmp_path) == {}
+    assert load(tmp_path).n_iter_ == 1

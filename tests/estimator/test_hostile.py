@@ -17,7 +17,8 @@ from tests.fitting.problems import LINE, X, searching
 
 pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
 
-Arrays, Values = dict[str, np.ndarray], dict[str, Any]
+Arrays = dict[str, np.ndarray]
+Values = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

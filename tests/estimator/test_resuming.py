@@ -183,8 +183,8 @@ def test_what_went_on_from_another_fit_is_not_resumed(tmp_path: Path) -> None:
 def test_the_files_of_a_run(tmp_path: Path) -> None:
     made = fitted(tmp_path, 2)
     assert sorted(folder.read_manifest(tmp_path)) == [
-        "data.safetensors", "history.csv", "log.txt", "model.safetensors", "run.toml",
-        "search-000002.safetensors",
+        "data.safetensors", "history.csv", "log.txt", "model.safetensors", "network.safetensors",
+        "run.toml", "search-000002.safetensors",
     ]  # fmt: skip
     described = tomllib.loads((tmp_path / "run.toml").read_text())
     assert described["seed"] == 3
@@ -201,3 +201,32 @@ def test_the_network_must_be_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(data_network, "digest", lambda _: "00" * 32)
     with pytest.raises(ValueError, match="weights are not those that the run began with"):
         DVISRRegressor.resume(tmp_path)
+
+
+def test_a_training_that_was_broken_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The published method: between two of its chunks."""
+
+    def made(place: Path | None) -> DVISRRegressor:
+        return DVISRRegressor(
+            operators=("+", "*"), max_tokens=3, noise=1.0, recipe="paper", num_steps=7,
+            num_samples=20, random_state=1, run_dir=place, constant_prior="normal:0,10",
+            tree_prior="uniform",
+        ).fit(X[:, None], LINE)  # fmt: skip
+
+    whole = made(None)
+    monkeypatch.setattr(recording, "EVERY", 0.0)
+    keep = recording.Recorder.after_step
+
+    def ending(self: recording.Recorder, snapshot: Any) -> None:
+        keep(self, snapshot)
+        raise BrokenOff
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recording.Recorder, "after_step", ending)
+        with pytest.raises(BrokenOff):
+            made(tmp_path)
+    assert recording.snapshots(tmp_path) == ["search-000001.safetensors"]
+    again = DVISRRegressor.resume(tmp_path)
+    assert again.history_.equals(whole.history_)
+    assert again.functions_.equals(whole.functions_)
+    assert again.diagnostics_ == whole.diagnostics_

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import re
 import time
@@ -14,7 +13,7 @@ import pandas as pd
 
 import dvisr
 from dvisr.estimator import saving
-from dvisr.fitting.fitters import AbstractKeeper
+from dvisr.fitting.fitters import AbstractKeeper, SearchFitter
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.problem import Problem
 from dvisr.runs import BrokenFile, files, folder
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
 
 LOG = "log.txt"
+NETWORK = "network.safetensors"
 EVERY = 20.0  # seconds between two snapshots
 _KEPT = 2  # snapshots
 _SNAPSHOT = re.compile(r"search-[0-9]{6}\.safetensors")
@@ -78,17 +78,16 @@ class Recorder(AbstractKeeper):
             f"{how} after step {model.n_iter_}: log evidence {model.log_evidence_:.4f}, verdict "
             f"{model.verdict_.word}"
         )
-        self._commit(saving.answer_files(model))
+        self._commit(saving.answer_files(model) | _network_file(model))
 
     def _keep_latest(self) -> None:
         snapshot, self._latest = self._latest, None
         if snapshot is None:
             return
         history = snapshot.values["history"]
-        step = history[-1]
-        self._note(
-            f"step {step['step']}: {step['num_trees']} trees, log evidence {step['log_evidence']}"
-        )
+        step = snapshot.num_steps
+        told = {name: value for name, value in history[-1].items() if name != "step"}
+        self._note(f"step {step}: {', '.join(f'{name} {value}' for name, value in told.items())}")
         name = f"search-{snapshot.num_steps:06}.safetensors"
         content = {
             name: files.to_bytes(snapshot.arrays, snapshot.values),
@@ -98,7 +97,7 @@ class Recorder(AbstractKeeper):
         try:
             self._commit(content, older[_KEPT - 1 :])
         except OSError as error:
-            self._note(f"step {step['step']} could not be kept: {error.strerror or error}")
+            self._note(f"step {step} could not be kept: {error.strerror or error}")
         self._written = time.monotonic()
 
     def _note(self, sentence: str) -> None:
@@ -110,6 +109,17 @@ class Recorder(AbstractKeeper):
         folder.commit(self._place, own, [name for name in dropped or [] if name not in own])
 
 
+def _network_file(model: DVISRRegressor) -> dict[str, bytes]:
+    """What the network of a search has learnt on these data, and from what it began."""
+    fitter = model._fitter
+    search = fitter.search if isinstance(fitter, SearchFitter) else None
+    if search is None or search.network is None or not search.network.is_ready():
+        return {}
+    network = search.network
+    about = {"network": network.name, "from": search.settings.search.network}
+    return {NETWORK: files.to_bytes(network.learnt(), about)}
+
+
 def snapshots(place: Path) -> list[str]:
     """The names of a run's snapshots, the latest first."""
     found = [name for name in folder.read_manifest(place) if _SNAPSHOT.fullmatch(name)]
@@ -119,8 +129,11 @@ def snapshots(place: Path) -> list[str]:
 def read_snapshots(place: Path) -> Iterator[Snapshot]:
     """Those that are as they were written, the latest first."""
     for name in snapshots(place):
-        with contextlib.suppress(BrokenFile):
+        try:
             arrays, values = files.from_bytes(folder.read(place, name), place / name)
-            if not isinstance(values.get("history"), list):
-                raise BrokenFile(f"{place / name} is no snapshot of a search: fit again")
-            yield Snapshot(arrays, values)
+        except BrokenFile:
+            continue
+        history = values.get("history")
+        if not history or not isinstance(history, list):
+            raise BrokenFile(f"{place / name} is no snapshot of a search: fit again")
+        yield Snapshot(arrays, values)

@@ -188,11 +188,18 @@ class PretrainedNetwork(AbstractNetwork):
     def state(self) -> dict[str, np.ndarray]:
         """It learns and draws at the end alone: until then it is what its seed makes of it. What
         it was trained to before must be the same, then."""
+        return {"weights": self._digest()}
+
+    def learnt(self) -> dict[str, np.ndarray]:
+        """The adapter, with a digest of the weights that it was made for."""
+        return {**named_arrays(self.unfolded.adapter), "weights": self._digest()}
+
+    def _digest(self) -> np.ndarray:
         found = digest(named_arrays(network_of(self._settings.network)))
-        return {"weights": np.frombuffer(bytes.fromhex(found), dtype=np.uint8)}
+        return np.frombuffer(bytes.fromhex(found), dtype=np.uint8)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        if not np.array_equal(state["weights"], self.state()["weights"]):
+        if not np.array_equal(state["weights"], self._digest()):
             raise ValueError("the network's weights are not those that the run began with")
         assert self._first is not None
         self._first.result()

@@ -68,6 +68,10 @@ class AbstractNetwork(abc.ABC):
         """Between two steps: what a new one, made with the same seed, needs to go on from here."""
 
     @abc.abstractmethod
+    def learnt(self) -> dict[str, np.ndarray]:
+        """Its weights, as far as this fit has changed them."""
+
+    @abc.abstractmethod
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Into a new one that was compiled: as it was when `state` was taken."""
 
@@ -157,6 +161,9 @@ class PlainNetwork(AbstractNetwork):
             log_q = _log_prob(self.policy, self._writer, jnp.asarray(padded, dtype=jnp.int32))
             found[start : start + len(part)] = np.asarray(log_q)[: len(part)]
         return found
+
+    def learnt(self) -> dict[str, np.ndarray]:
+        return pytrees.flatten(eqx.filter(self.policy, eqx.is_array), "policy")
 
     def state(self) -> dict[str, np.ndarray]:
         made = (self.policy, self._state)
