@@ -86,7 +86,7 @@ def test_a_damaged_file_is_one_clear_error(
 
 
 def test_an_operator_of_ones_own_is_refused(tmp_path: Path) -> None:
-    from dvisr.estimator.saving import plain_settings
+    from dvisr.estimator.parameters import plain_settings
 
     own = new_operator("twice", 1, lambda np, x: 2.0 * x)
     with pytest.raises(ValueError, match="'twice' is code of your own"):
