@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from dvisr import DVISRRegressor, load
-from dvisr.estimator import saving
-from dvisr.runs import files, folder
+from dvisr.estimator import recording, saving
+from dvisr.fitting.snapshots import Snapshot
+from dvisr.runs import files, folder, packing
 from tests.fitting.problems import LINE, X, searching
 
 pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
 
+SNAPSHOT = "search-000001.safetensors"
 Arrays = dict[str, np.ndarray]
 Values = dict[str, Any]
 
@@ -36,9 +38,14 @@ def changed(run: Path, tmp_path: Path, name: str, change: Callable[[Arrays, Valu
     """A copy of the run with one file changed, and its digests mended."""
     content = {other: folder.read(run, other) for other in folder.read_manifest(run)}
     arrays, values = files.from_bytes(content[name], run / name)
+    is_snapshot = name == SNAPSHOT
+    if is_snapshot:
+        arrays = packing.unpacked(arrays, values.pop("arrays"))
     arrays = {key: array.copy() for key, array in arrays.items()}
     change(arrays, values)
     content[name] = files.to_bytes(arrays, values)
+    if is_snapshot:
+        content[name] = recording.snapshot_file(Snapshot(arrays, values))
     folder.commit(tmp_path, content)
     assert folder.verify(tmp_path) == {}
     return tmp_path
@@ -113,7 +120,6 @@ def test_settings_that_are_none(
     assert "\n" not in str(told.value)
 
 
-SNAPSHOT = "search-000001.safetensors"
 SEARCHES: dict[str, tuple[Callable[[Arrays, Values], Any], str]] = {
     "token": (lambda a, v: put(a, "visited.trees", 0, 0, 100), "none of this grammar"),
     "form": (lambda a, v: put(a, "visited.tree_form", 0, 10**6), "out of range"),
@@ -135,10 +141,7 @@ SEARCHES: dict[str, tuple[Callable[[Arrays, Values], Any], str]] = {
 def test_a_snapshot_that_is_none(run: Path, tmp_path: Path, name: str) -> None:
     change, message = SEARCHES[name]
 
-    def without_answer(arrays: Arrays, values: Values) -> None:
-        change(arrays, values)
-
-    changed(run, tmp_path, SNAPSHOT, without_answer)
+    changed(run, tmp_path, SNAPSHOT, change)
     folder.commit(tmp_path, {}, [saving.FILE])
     with pytest.raises(ValueError, match=message) as told:
         DVISRRegressor.resume(tmp_path)

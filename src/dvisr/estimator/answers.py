@@ -21,7 +21,8 @@ _ROUNDING = 1e-6  # of sums of probabilities
 
 @dataclasses.dataclass(frozen=True)
 class _Read(Weighed):
-    """From a file: means and deviations are those of the draws before they were rounded."""
+    """From a file: means and deviations are those of the draws before they were rounded; of
+    `log_q`, which only tells draws that can be used, no more is kept than that."""
 
     first: np.ndarray
     second: np.ndarray
@@ -56,8 +57,11 @@ class _Kept:
             self.arrays[name + "curvature"] = weighed.curvature
             self.arrays[name + "moments"] = np.stack([weighed.mean, weighed.std])
             self.arrays |= _rounded(name + "constants", weighed.constants, weighed.mode)
-            logs = [self._shared(weighed.log_weights), self._shared(weighed.log_q)]
-            self.rows.append([weighed.log_marginal, weighed.error, weighed.method, *logs])
+            is_used = np.isfinite(weighed.log_q)
+            if not is_used.all():
+                self.arrays[name + "is_used"] = is_used
+            place = self._shared(weighed.log_weights)
+            self.rows.append([weighed.log_marginal, weighed.error, weighed.method, place])
         return self._numbers[id(weighed)]
 
     def _shared(self, logs: np.ndarray) -> int:
@@ -216,17 +220,18 @@ def _function(expression: Expression, row: list[Any], weighed: list[Weighed]) ->
 
 
 def _weighed(number: int, row: list[Any], arrays: dict[str, np.ndarray]) -> Weighed:
-    value, error, method, *places = row
+    value, error, method, place = row
     name = f"weighed.{number}."
     mode, curvature = arrays[name + "mode"], arrays[name + "curvature"]
     constants = _unrounded(name + "constants", arrays, mode)
-    log_weights, log_q = (arrays[f"logs.{int(place)}"].astype(np.float64) for place in places)
+    log_weights = arrays[f"logs.{int(place)}"].astype(np.float64)
+    is_used = arrays.get(name + "is_used", np.ones(len(log_weights), dtype=bool))
     moments = arrays[name + "moments"]
     if (
         mode.ndim != 1
         or moments.shape != (2, len(mode))
         or curvature.shape != (len(mode), len(mode))
-        or not len(constants) == len(log_weights) == len(log_q) > 0
+        or not len(constants) == len(log_weights) == len(is_used) > 0
     ):
         raise ValueError("the draws of a tree's constants do not fit each other")
     total = float(np.exp(log_weights).sum())
@@ -240,7 +245,7 @@ def _weighed(number: int, row: list[Any], arrays: dict[str, np.ndarray]) -> Weig
         curvature=curvature,
         constants=constants,
         log_weights=log_weights - math.log(total),
-        log_q=log_q,
+        log_q=np.where(is_used, 0.0, -np.inf),
         first=moments[0],
         second=moments[1],
     )

@@ -16,7 +16,7 @@ from dvisr.estimator import saving
 from dvisr.fitting.fitters import AbstractKeeper, SearchFitter
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.problem import Problem
-from dvisr.runs import BrokenFile, files, folder
+from dvisr.runs import BrokenFile, files, folder, packing
 
 if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
@@ -78,7 +78,8 @@ class Recorder(AbstractKeeper):
             f"{how} after step {model.n_iter_}: log evidence {model.log_evidence_:.4f}, verdict "
             f"{model.verdict_.word}"
         )
-        self._commit(saving.answer_files(model) | _network_file(model))
+        content = saving.answer_files(model) | _network_file(model)
+        self._commit(content, snapshots(self._place)[1:])  # with the answer there, one will do
 
     def _keep_latest(self) -> None:
         snapshot, self._latest = self._latest, None
@@ -90,7 +91,7 @@ class Recorder(AbstractKeeper):
         self._note(f"step {step}: {', '.join(f'{name} {value}' for name, value in told.items())}")
         name = f"search-{snapshot.num_steps:06}.safetensors"
         content = {
-            name: files.to_bytes(snapshot.arrays, snapshot.values),
+            name: snapshot_file(snapshot),
             saving.HISTORY: pd.DataFrame(history).to_csv(index=False).encode(),
         }
         older = [other for other in snapshots(self._place) if other != name]
@@ -126,6 +127,11 @@ def snapshots(place: Path) -> list[str]:
     return sorted(found, reverse=True)
 
 
+def snapshot_file(snapshot: Snapshot) -> bytes:
+    arrays, kinds = packing.packed(snapshot.arrays)
+    return files.to_bytes(arrays, {**snapshot.values, "arrays": kinds})
+
+
 def read_snapshots(place: Path) -> Iterator[Snapshot]:
     """Those that are as they were written, the latest first."""
     for name in snapshots(place):
@@ -136,4 +142,8 @@ def read_snapshots(place: Path) -> Iterator[Snapshot]:
         history = values.get("history")
         if not history or not isinstance(history, list):
             raise BrokenFile(f"{place / name} is no snapshot of a search: fit again")
+        try:
+            arrays = packing.unpacked(arrays, values.pop("arrays", None))
+        except ValueError as error:
+            raise BrokenFile(f"{place / name} is no snapshot ({error}): fit again") from None
         yield Snapshot(arrays, values)
