@@ -15,7 +15,7 @@ import pytest
 
 from dvisr import DVISRRegressor, load
 from dvisr.runs import folder
-from tests.fitting.problems import LINE, X, searching
+from tests.fitting.problems import searching
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,7 +49,8 @@ def new_model(place: Path | None) -> DVISRRegressor:
 
 
 def test_killed_at_random_and_resumed(tmp_path: Path) -> None:
-    whole = new_model(None).fit(X[:, None], LINE)
+    subprocess.run([sys.executable, "-c", FIT, str(tmp_path / "whole")], check=True)
+    whole = load(tmp_path / "whole")
     rng = random.Random(0)
     num_kills, num_runs, most = 0, 0, int(os.environ["DVISR_KILLS"])
     is_done = False
