@@ -59,6 +59,15 @@ def test_a_prior_of_formulas_that_are_gone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
+def test_a_fit_of_forty_rows_is_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.5, 3.0, (40, 2))
+    y = 2.5 * X[:, 0] * np.exp(-0.7 * X[:, 1]) + 0.3 + 0.05 * rng.standard_normal(40)
+    DVISRRegressor(random_state=0, run_dir=tmp_path).fit(X, y)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5_000_000
+
+
 def test_run_dir_saves(tmp_path: Path) -> None:
     X = np.linspace(0.0, 1.0, 8)[:, None]
     DVISRRegressor(operators=("+",), max_tokens=3, run_dir=tmp_path / "r").fit(X, 2.0 * X[:, 0])

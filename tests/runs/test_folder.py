@@ -182,6 +182,23 @@ def test_one_program_writes_at_a_time(tmp_path: Path) -> None:
         assert folder.verify(tmp_path) == {}
 
 
+def test_what_is_read_while_it_is_written(tmp_path: Path) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        last = int(writer.stdout.readline())
+        for _ in range(200):
+            number = int(folder.read(tmp_path, "log.txt"))
+            assert number >= last
+            last = number
+            assert folder.verify(tmp_path) == {}
+    finally:
+        writer.kill()
+        writer.communicate()
+
+
 def test_a_flipped_bit_in_any_file_is_found_and_named(tmp_path: Path) -> None:
     place = written(tmp_path / "run")
     for name in (*FIRST, folder.MANIFEST):

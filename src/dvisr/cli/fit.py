@@ -47,7 +47,7 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 @click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
 @click.option("--max-time", type=float, help="Seconds after which to stop, compiling aside.")
 @click.option("--seed", default=0, show_default=True, help="For the same answer again.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to save the model in.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to keep the fit in.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def fit(

@@ -87,7 +87,7 @@ class Recorder(AbstractKeeper):
             return
         history = snapshot.values["history"]
         step = snapshot.num_steps
-        told = {name: value for name, value in history[-1].items() if name != "step"}
+        told = {name: _short(value) for name, value in history[-1].items() if name != "step"}
         self._note(f"step {step}: {', '.join(f'{name} {value}' for name, value in told.items())}")
         name = f"search-{snapshot.num_steps:06}.safetensors"
         content = {
@@ -119,6 +119,10 @@ def _network_file(model: DVISRRegressor) -> dict[str, bytes]:
     network = search.network
     about = {"network": network.name, "from": search.settings.search.network}
     return {NETWORK: files.to_bytes(network.learnt(), about)}
+
+
+def _short(value: object) -> str:
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
 def snapshots(place: Path) -> list[str]:

@@ -24,7 +24,7 @@ LOCK = ".lock"
 _HEADER = re.compile(r"# dvisr run 1 ([0-9a-f]{64})")
 _LINE = re.compile(r"([0-9a-f]{64})  ([a-z][a-z0-9-]*\.[a-z]+)")
 _MOST_BYTES = 1_000_000  # of a manifest
-_TRIES = 5  # to read what is being written
+_TRIES = 20  # to read what is being written
 
 
 def is_run(folder: Path) -> bool:
@@ -54,15 +54,17 @@ def read_manifest(folder: Path) -> dict[str, str]:
 
 def read(folder: Path, name: str) -> bytes:
     """A file's contents, which are those that the manifest promises."""
+    before = None
     for _ in range(_TRIES):
-        before = read_manifest(folder)
-        if name not in before:
+        promised = read_manifest(folder)
+        if name not in promised:
             raise KeyError(name)
-        content = _promised(folder, name, before[name])
+        content = _promised(folder, name, promised[name])
         if content is not None:
             return content
-        if read_manifest(folder) == before:  # or else someone is writing: look again
+        if promised == before:  # or else someone may be writing: look again
             break
+        before = promised
     raise BrokenFile(f"{folder / name} is not as it was written: {_fault(folder, name)}")
 
 
@@ -76,7 +78,9 @@ def verify(folder: Path) -> dict[str, str]:
     for name in names:
         try:
             read(folder, name)
-        except (BrokenFile, KeyError):
+        except KeyError:  # it was dropped by now
+            continue
+        except BrokenFile:
             wrong[name] = _fault(folder, name)
     return wrong
 
