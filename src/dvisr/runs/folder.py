@@ -22,7 +22,8 @@ from dvisr.runs.files import BrokenFile, sync_folder, write_synced
 MANIFEST = "manifest.sha256"
 LOCK = ".lock"
 _HEADER = re.compile(r"# dvisr run 1 ([0-9a-f]{64})")
-_LINE = re.compile(r"([0-9a-f]{64})  ([a-z][a-z0-9-]*\.[a-z]+)")
+_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z]+")
+_LINE = re.compile(rf"([0-9a-f]{{64}})  ({_NAME.pattern})")
 _MOST_BYTES = 1_000_000  # of a manifest
 _TRIES = 20  # to read what is being written
 
@@ -47,7 +48,7 @@ def read_manifest(folder: Path) -> dict[str, str]:
     is_whole = found is not None and found[1] == hashlib.sha256(body).hexdigest()
     if not is_whole or lines[-1] or not all(rows):
         raise BrokenFile(
-            f"{path} is not as it was written: take the folder from a copy, or fit again"
+            f"{path} is not as it was written: take the folder from a copy, or fit into another one"
         )
     return {row[2]: row[1] for row in rows if row is not None}
 
@@ -167,11 +168,14 @@ def _none_of(folder: Path, changed: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _settle(folder: Path, names: Mapping[str, str]) -> None:
-    """Contents that count and still lie beside their places are moved there."""
-    for name, digest in names.items():
-        beside = _beside(folder, name)
-        if beside.exists() and hashlib.sha256(beside.read_bytes()).hexdigest() == digest:
+    """Contents that count and still lie beside their places are moved there; others that do, of a
+    program that was killed, are removed."""
+    for beside in folder.glob(".*.new"):
+        name = beside.name.removeprefix(".").removesuffix(".new")
+        if names.get(name) == hashlib.sha256(beside.read_bytes()).hexdigest():
             os.replace(beside, folder / name)
+        elif name == MANIFEST or _NAME.fullmatch(name):
+            os.unlink(beside)
 
 
 def _manifest(digests: Mapping[str, str]) -> bytes:
