@@ -246,6 +246,14 @@ def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
         def log_prob(self, trees: np.ndarray) -> np.ndarray:
             raise NotImplementedError
 
+        def learnt(self) -> dict[str, np.ndarray]:
+            return {}
+
+        def state(self) -> dict[str, np.ndarray]:
+            return {}
+
+        def restore(self, state: Any) -> None: ...
+
     settings = FitSettings()
     search = Search(problem, settings, num_samples=BATCH, seed=0)
     changes: list[tuple[float, tuple[int, ...]]] = []

@@ -19,6 +19,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.experiments.paper import Experiment, tabled
 from dvisr.optim import ReduceOnPlateau
 from dvisr.recipes import GRUSpec, Recipe, find_recipe
+from dvisr.runs import pytrees
 from dvisr.target import make_target
 from dvisr.training import Training, TrainState
 from tests.compiled import compilations
@@ -38,7 +39,7 @@ def made(
 
 
 def bits(tree: object) -> list[bytes]:
-    return [array.tobytes() for array in runs.flatten(tree, "").values()]
+    return [array.tobytes() for array in pytrees.flatten(tree, "").values()]
 
 
 def advanced(made_: tuple[Training, TrainState], lengths: list[int]) -> TrainState:
@@ -72,9 +73,9 @@ def test_train_reports_every_step_once() -> None:
 def test_going_on_from_a_file_changes_no_bit(tmp_path: Path) -> None:
     setup, states = made(tabled("constants", "linear"))
     halfway = advanced((setup, states), [25])
-    runs.save(tmp_path / "state.safetensors", runs.flatten(halfway, "state"), {"a": 1})
+    runs.save(tmp_path / "state.safetensors", pytrees.flatten(halfway, "state"), {"a": 1})
     arrays, meta = runs.load(tmp_path / "state.safetensors")
-    again = runs.restore(states, arrays, "state")
+    again = pytrees.restore(states, arrays, "state")
     assert meta == {"a": 1}
     assert bits(advanced((setup, again), [35])) == bits(advanced((setup, states), [60]))
 

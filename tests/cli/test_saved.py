@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dvisr import DVISRRegressor, Library, load, parse, runs
+from dvisr import DVISRRegressor, Library, load, parse
+from dvisr.runs import folder as runs_folder
 from tests.cli.running import dvisr
 
 SMALL = ["--target", "y", "--features", "x,z w", "--operators", "+,*", "--max-tokens", "5"]
@@ -263,10 +264,14 @@ def test_a_hostile_name_stays_a_name_in_every_form(tmp_path: Path) -> None:
 def test_the_answer_is_printed_though_it_can_not_be_saved(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, *_: Any) -> None:
-        raise OSError(28, "No space left on device", str(path))
+    commit = runs_folder.commit
 
-    monkeypatch.setattr(runs, "save", full)
+    def full(path: Path, changed: dict[str, bytes], *rest: list[str]) -> None:
+        if "model.safetensors" in changed:
+            raise OSError(28, "No space left on device", str(path))
+        commit(path, changed, *rest)
+
+    monkeypatch.setattr(runs_folder, "commit", full)
     arguments = ["fit", str(folder / "line.csv"), *SMALL, "--out", str(tmp_path / "run")]
     done = dvisr(*arguments)
     assert done.returncode == 2

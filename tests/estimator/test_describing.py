@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors import safe_open
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dvisr import DVISRRegressor, load, plots, runs
+from dvisr import DVISRRegressor, load, plots
 from dvisr.estimator.neighbours import OURS
-from dvisr.estimator.saving import FILE
 from dvisr.posterior import predictive
 from dvisr.posterior.of_function import function_draws
 from dvisr.reporting.words import share
+from dvisr.runs import folder
 
 pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -208,16 +206,6 @@ def test_names_and_command_are_saved(fitted: DVISRRegressor, tmp_path: Path) -> 
     assert again._subject().target == "force <N>"
 
 
-def test_a_file_from_before_reports_loads(fitted: DVISRRegressor, tmp_path: Path) -> None:
-    fitted.save(tmp_path)
-    arrays, meta = runs.load(tmp_path / FILE)
-    del meta["target"], meta["command"]
-    runs.save(tmp_path / FILE, arrays, meta)
-    with safe_open(tmp_path / FILE, framework="numpy") as file:
-        assert "target" not in json.loads(file.metadata()["dvisr"])
-    assert "Functions of y, likeliest first" in load(tmp_path).summary()
-
-
 def test_threads_may_save_at_once(fitted: DVISRRegressor, tmp_path: Path) -> None:
     problems: list[BaseException] = []
     start = threading.Barrier(8)
@@ -237,7 +225,8 @@ def test_threads_may_save_at_once(fitted: DVISRRegressor, tmp_path: Path) -> Non
         thread.join()
     assert problems == []
     assert load(tmp_path).functions_.equals(fitted.functions_)
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert folder.verify(tmp_path) == {}
+    assert folder.strangers(tmp_path) == []
 
 
 # The page ---------------------------------------------------------------------------------------

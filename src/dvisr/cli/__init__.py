@@ -21,10 +21,12 @@ from dvisr.cli.status import INTERRUPTED, OK, TERMINATED, WRONG_REQUEST
 COMMANDS = {
     "demo": "A small table, fitted: Kepler's third law from eight planets.",
     "fit": "The posterior over formulas for your data.",
+    "resume": "Go on with a fit that was broken off, or give it more steps.",
     "compare": "Formulas that you name, weighed against each other.",
     "predict": "New rows, predicted by a saved fit.",
     "report": "A saved fit as one HTML file to look at and to send.",
     "export": "A saved fit as text, LaTeX, Python, SymPy, JSON or CSV.",
+    "verify": "Check that every file of a saved fit is as it was written.",
     "exact": "The exact posterior over all small expressions.",
     "reproduce": "The paper's experiments, beside the paper's numbers.",
     "pretrain": "Train the network that reads data, for your own field.",

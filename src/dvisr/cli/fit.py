@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from dvisr.cli.status import INTERRUPTED
 
 if TYPE_CHECKING:
     from dvisr.estimator import DVISRRegressor
+    from dvisr.fitting.search import Progress
     from dvisr.types import Dataset
 
 # The estimator's own, which takes long to import; a test holds them equal.
@@ -45,7 +47,7 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 @click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
 @click.option("--max-time", type=float, help="Seconds after which to stop, compiling aside.")
 @click.option("--seed", default=0, show_default=True, help="For the same answer again.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to save the model in.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to keep the fit in.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def fit(
@@ -77,8 +79,12 @@ def fit(
     settings["noise"] = chosen_noise(noise, err)
     began = time.perf_counter()
     made = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
+    return present(made, out, top, as_json, time.perf_counter() - began)
+
+
+def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: float) -> int | None:
+    """Print the answer; what the command exits with."""
     model, failure = made.model, made.failure
-    seconds = time.perf_counter() - began
     if as_json:
         from dvisr.cli.answer import as_object
 
@@ -88,7 +94,7 @@ def fit(
         from dvisr.cli.answer import print_answer
 
         console = new_console()
-        print_answer(console, model, top, target)
+        print_answer(console, model, top, model._target)
         if failure is None:
             console.print(Text(printable(_next(out))))
     if failure is not None:
@@ -99,7 +105,7 @@ def fit(
         )
     if made.told_to_end is not None:
         return made.told_to_end
-    return INTERRUPTED if model.interrupted_ and settings["max_time"] is None else None
+    return INTERRUPTED if model.interrupted_ and model.max_time is None else None
 
 
 class Fitted(NamedTuple):
@@ -109,24 +115,36 @@ class Fitted(NamedTuple):
 
 
 def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
+    def fit_it(progress: Progress, made: list[DVISRRegressor]) -> None:
+        from dvisr.estimator import DVISRRegressor
+
+        made.append(DVISRRegressor(**settings))
+        command = shlex.join(["dvisr", *sys.argv[1:]])
+        made[0].fit_table(dataset, progress, target=target, command=command)
+
+    return finished(fit_it)
+
+
+def finished(work: Callable[[Progress, list[DVISRRegressor]], None]) -> Fitted:
+    """What comes of work that puts its model into a list before it fits it: an answer, even if it
+    could not be saved."""
     failure, told_to_end = None, None
+    made: list[DVISRRegressor] = []
     with fit_progress() as progress, warnings.catch_warnings():
-        from dvisr.estimator import DVISRRegressor, FitWarning
+        from dvisr.estimator import FitWarning
 
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
-        model = DVISRRegressor(**settings)
         try:
-            command = shlex.join(["dvisr", *sys.argv[1:]])
-            model.fit_table(dataset, progress, target=target, command=command)
+            work(progress, made)
         except OSError as error:
-            if not model.__sklearn_is_fitted__():
+            if not (made and made[0].__sklearn_is_fitted__()):
                 raise
             failure = error
         except SystemExit as told:  # the answer is printed first
-            if not model.__sklearn_is_fitted__():
+            if not (made and made[0].__sklearn_is_fitted__()):
                 raise
             told_to_end = told.code if isinstance(told.code, int) else INTERRUPTED
-    return Fitted(model, failure, told_to_end)
+    return Fitted(made[0], failure, told_to_end)
 
 
 def _next(out: Path | None) -> str:
@@ -136,5 +154,6 @@ def _next(out: Path | None) -> str:
     return (
         f"saved in {out}: dvisr report {out} for a page to look at and to send, "
         f"dvisr predict {out} NEW.csv for new rows, "
+        f"dvisr resume {out} --num-steps N for more steps, "
         f"dvisr export {out} --format latex for its formulas"
     )

@@ -19,6 +19,8 @@ from dvisr.estimator.describing import DescribingMixin
 from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
+from dvisr.estimator.recording import Recorder
+from dvisr.estimator.resuming import ResumingMixin
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
@@ -34,6 +36,7 @@ from dvisr.problem import (
     threads_of,
     whole_number,
 )
+from dvisr.runs import folder
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
@@ -50,6 +53,7 @@ class FitWarning(UserWarning):
 class DVISRRegressor(
     DescribingMixin,
     PredictingMixin,
+    ResumingMixin,
     KnownParametersMixin,
     RegressorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -97,7 +101,7 @@ class DVISRRegressor(
     warm_start : bool, default=False
         Whether a second `fit` on the same data goes on where the first ended.
     run_dir : path or None, default=None
-        A folder to save the fitted model in; None for nowhere.
+        A folder to keep the fit in while it is made, and the fitted model; None for nowhere.
     verbose : int, default=0
         0 for silence, 1 for progress on standard error.
     settings : FitSettings or None, default=None
@@ -223,34 +227,63 @@ class DVISRRegressor(
             self.n_features_in_ = data.X.shape[1]
             if has_names:
                 self.feature_names_in_ = np.array(data.feature_names, dtype=object)
-        budget = Budget(
-            num_steps=whole_number(self.num_steps, "num_steps", 1),
-            num_samples=whole_number(self.num_samples, "num_samples", 2),
-            max_time=checked.checked_seconds(self.max_time),
-            num_threads=threads_of(self.n_jobs),
-        )
+        budget = self._budget()
         if self.run_dir is not None:  # before the work, not after it
             saving.check_can_be_saved(self.run_dir, self)
         problem = self._problem_of(data, sample_weight)
         fitter = self._fitter_for()
         seed = seed_of(self.random_state)
+        self._target, self._command = target, command
+        if self.run_dir is None:
+            return self._fitted(fitter, problem, budget, seed, progress, None)
+        goes_on = isinstance(fitter, SearchFitter) and fitter.goes_on(problem, budget)
+        place = Path(self.run_dir)
+        with folder.lock(place):
+            recorder = Recorder(place)
+            recorder.begin(self, problem, seed, can_be_resumed=not goes_on)
+            return self._fitted(fitter, problem, budget, seed, progress, recorder)
+
+    def _budget(self) -> Budget:
+        return Budget(
+            num_steps=whole_number(self.num_steps, "num_steps", 1),
+            num_samples=whole_number(self.num_samples, "num_samples", 2),
+            max_time=checked.checked_seconds(self.max_time),
+            num_threads=threads_of(self.n_jobs),
+        )
+
+    def _fitted(
+        self,
+        fitter: AbstractFitter,
+        problem: Problem,
+        budget: Budget,
+        seed: int,
+        progress: Progress,
+        recorder: Recorder | None,
+    ) -> DVISRRegressor:
         heard = Heard()
         with heard.listening():
             outcome = fitter.fit(
-                problem, budget, seed=seed, progress=progress, should_stop=heard.is_any
+                problem,
+                budget,
+                seed=seed,
+                progress=progress,
+                should_stop=heard.is_any,
+                keeper=recorder,
             )
-        self._fitter = fitter if self.warm_start else None  # what was visited takes much room
-        self._target, self._command = target, command
+        self._fitter: AbstractFitter | None = fitter
+        self._seed: int | None = seed
         self._keep(problem, outcome)
-        if self.run_dir is not None:
-            self.save(self.run_dir)
+        if recorder is not None:
+            recorder.finish(self)
+        if not self.warm_start:
+            self._fitter = None  # what was visited takes much room
         heard.pass_on()
         verdict = outcome.verdict
         if verdict.grade:
             warnings.warn(
                 f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
                 FitWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
 
@@ -279,7 +312,7 @@ class DVISRRegressor(
 
     def _keep(self, problem: Problem, outcome: Outcome) -> None:
         posterior = outcome.posterior
-        self._problem, self._posterior = problem, posterior
+        self._problem, self._posterior, self._outcome = problem, posterior, outcome
         self.functions_ = posterior.function_table()
         self.posterior_ = posterior.tree_table()
         self.log_evidence_ = posterior.log_evidence

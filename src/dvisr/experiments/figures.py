@@ -9,7 +9,6 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dvisr import runs
 from dvisr.experiments.paper import LAWS
 from dvisr.experiments.reproducing import Reproduction
 from dvisr.experiments.trace import trace
@@ -24,6 +23,7 @@ from dvisr.plots import (
 )
 from dvisr.policy import AbstractPolicy
 from dvisr.recipes import Recipe, find_recipe
+from dvisr.runs import pytrees
 from dvisr.sampling import make_writer
 
 
@@ -165,6 +165,6 @@ def _policy(one: Reproduction) -> AbstractPolicy:
     blank = jax.vmap(lambda key: _recipe(one).policy.create(grammar, dtype, key=key))(
         jax.random.split(jax.random.key(0), len(one.result.kl))
     )
-    policies = runs.restore(blank, one.result.policy, "policy")
+    policies = pytrees.restore(blank, one.result.policy, "policy")
     first: AbstractPolicy = jax.tree.map(lambda a: a[0], policies)
     return first

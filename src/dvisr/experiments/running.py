@@ -32,6 +32,7 @@ from dvisr.expression import Expression
 from dvisr.policy import AbstractPolicy
 from dvisr.problem import Problem
 from dvisr.recipes import Recipe
+from dvisr.runs import pytrees
 from dvisr.sampling import Writer
 from dvisr.target import Target, make_target
 from dvisr.training import TrainInfo, Training, TrainState, train
@@ -113,7 +114,7 @@ def _empty_info(num_runs: int, dtype: Any) -> TrainInfo:
 
 
 def _save(path: Path, trained: _Trained, settings: dict[str, Any]) -> None:
-    arrays = runs.flatten(trained.states, "state") | runs.flatten(trained.info, "info")
+    arrays = pytrees.flatten(trained.states, "state") | pytrees.flatten(trained.info, "info")
     runs.save(path, arrays, {"settings": settings, "seconds": trained.seconds})
 
 
@@ -124,10 +125,10 @@ def _continued(path: Path, fresh: _Trained, settings: dict[str, Any]) -> _Traine
     with contextlib.suppress(runs.BrokenFile, KeyError, TypeError, ValueError):
         arrays, meta = runs.load(path)
         if meta["settings"] == settings:
-            states = runs.restore(fresh.states, arrays, "state")
+            states = pytrees.restore(fresh.states, arrays, "state")
             done = int(states.step[0])
             blank = jax.tree.map(lambda a: np.zeros((len(a), done), a.dtype), fresh.info)
-            info = jax.tree.map(np.asarray, runs.restore(blank, arrays, "info"))
+            info = jax.tree.map(np.asarray, pytrees.restore(blank, arrays, "info"))
             return _Trained(states, info, float(meta["seconds"]))
     return fresh
 
@@ -168,7 +169,7 @@ def _measured(
         elbo=np.asarray(trained.info.elbo, dtype=np.float64),
         learning_rate=np.asarray(trained.info.learning_rate, dtype=np.float64),
         densities=densities,
-        policy=runs.flatten(trained.states.policy, "policy"),
+        policy=pytrees.flatten(trained.states.policy, "policy"),
     )
 
 

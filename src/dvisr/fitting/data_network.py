@@ -8,7 +8,7 @@ parents. At the end it is taught the posterior over what was visited (`lessons`)
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib import resources
 from pathlib import Path
@@ -25,7 +25,7 @@ from dvisr.fitting.network import AbstractNetwork, trees_only_writer
 from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import why_unknown
-from dvisr.pretraining.weights import load_network
+from dvisr.pretraining.weights import digest, load_network, named_arrays
 from dvisr.problem import Problem
 from dvisr.sampling.unfolding import Unfolded
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
@@ -184,6 +184,26 @@ class PretrainedNetwork(AbstractNetwork):
 
     def log_prob(self, trees: np.ndarray) -> np.ndarray:
         return self.unfolded.log_q(trees)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """It learns and draws at the end alone: until then it is what its seed makes of it. What
+        it was trained to before must be the same, then."""
+        return {"weights": self._digest()}
+
+    def learnt(self) -> dict[str, np.ndarray]:
+        """The adapter, with a digest of the weights that it was made for."""
+        return {**named_arrays(self.unfolded.adapter), "weights": self._digest()}
+
+    def _digest(self) -> np.ndarray:
+        found = digest(named_arrays(network_of(self._settings.network)))
+        return np.frombuffer(bytes.fromhex(found), dtype=np.uint8)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        if not np.array_equal(state["weights"], self._digest()):
+            raise ValueError("the network's weights are not those that the run began with")
+        assert self._first is not None
+        self._first.result()
+        self._first = None
 
 
 def foremost(search: Search, most: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from dvisr.fitting.front import front
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.search import Progress, Search
+from dvisr.fitting.snapshots import Snapshot, restore, taken
 from dvisr.fitting.training import distance_to_visited, draw_afresh
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.posterior import Posterior
@@ -74,6 +75,21 @@ class Outcome:
     is_interrupted: bool
 
 
+class AbstractKeeper(abc.ABC):
+    """Keeps a search on disk while it is made, and has what was kept of it before."""
+
+    @abc.abstractmethod
+    def kept(self) -> Snapshot | None:
+        """Where the search goes on from; None for the beginning."""
+
+    @abc.abstractmethod
+    def after_step(self, snapshot: Snapshot) -> None: ...
+
+    @abc.abstractmethod
+    def after_search(self) -> None:
+        """Before what was found is weighed."""
+
+
 class AbstractFitter(abc.ABC):
     """`tests/fitting/test_contract.py` holds both fitters to this: from a problem, a budget and a
     seed to an outcome; the same seed and number of steps give the same outcome."""
@@ -87,6 +103,7 @@ class AbstractFitter(abc.ABC):
         seed: int,
         progress: Progress = lambda done, steps, evidence: None,
         should_stop: Callable[[], bool] = lambda: False,
+        keeper: AbstractKeeper | None = None,
     ) -> Outcome: ...
 
 
@@ -114,47 +131,72 @@ class SearchFitter(AbstractFitter):
         seed: int,
         progress: Progress = lambda done, steps, evidence: None,
         should_stop: Callable[[], bool] = lambda: False,
+        keeper: AbstractKeeper | None = None,
     ) -> Outcome:
-        own = self.settings.search
-        num_samples = own.num_samples if budget.num_samples is None else budget.num_samples
         search = self.search
-        if search is None or not search.continues(problem, self.settings, num_samples):
+        if search is None or not self.goes_on(problem, budget):
             search = Search(
                 problem,
                 self.settings,
-                num_samples=num_samples,
+                num_samples=self._num_samples(budget),
                 seed=seed,
                 num_threads=budget.num_threads,
             )
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.prepare()
+        begun = len(search.history)
+        if keeper is not None:
+            _keep(search, keeper, budget.num_steps)
         limit = Limit(budget.max_time, should_stop)
-        num_steps = own.num_steps if budget.num_steps is None else budget.num_steps
-        is_whole = search.run(num_steps, limit, progress)
-        if budget.num_steps is None and is_whole and not search.is_enumerated:
-            is_whole = self._go_on(search, limit, progress)
+        is_whole = self._searched(search, begun, budget.num_steps, limit, progress)
+        if keeper is not None:
+            keeper.after_search()
+        search.is_whole, search.after_step = False, _nothing
         self.search = search
         return self._outcome(search, limit, is_whole)
 
-    def _go_on(self, search: Search, limit: Limit, progress: Progress) -> bool:
-        """Some steps more while the search has not settled; whether it was not stopped."""
-        own, limits = self.settings.search, self.settings.checks
+    def goes_on(self, problem: Problem, budget: Budget) -> bool:
+        """Whether a fit of that goes on where the one before ended."""
+        search = self.search
+        return search is not None and search.continues(
+            problem, self.settings, self._num_samples(budget)
+        )
+
+    def _num_samples(self, budget: Budget) -> int:
+        own = self.settings.search.num_samples
+        return own if budget.num_samples is None else budget.num_samples
+
+    def _searched(
+        self, search: Search, begun: int, num_steps: int | None, limit: Limit, progress: Progress
+    ) -> bool:
+        """All steps, of which some may have been made by a search that was broken off; whether it
+        was not stopped."""
+        own = self.settings.search
+        first = own.num_steps if num_steps is None else num_steps
+        if not search.run(first, limit, progress, begun):
+            return False
+        if num_steps is not None or search.is_enumerated:
+            return True
         made = 0
         while made < own.extra_steps:
-            evidence = np.array([report.log_evidence for report in search.history])
-            apart = checks.agreement_check(agreement(search.visited), limits)
-            if not (apart.grade or checks.settled_check(evidence, limits).grade):
+            before = begun + first + made
+            if len(search.history) == before and self._is_settled(search):
                 break
             count = min(own.steps_at_once, own.extra_steps - made)
-            before = len(search.history)
 
             def report(done: int, steps: int, value: float, before: int = before) -> None:
                 progress(before + done, before + steps, value)
 
-            if not search.run(count, limit, report):
+            if not search.run(count, limit, report, before):
                 return False
             made += count
         return True
+
+    def _is_settled(self, search: Search) -> bool:
+        limits = self.settings.checks
+        evidence = np.array([report.log_evidence for report in search.history])
+        apart = checks.agreement_check(agreement(search.visited), limits)
+        return not (apart.grade or checks.settled_check(evidence, limits).grade)
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
         """Time counts from when all is compiled."""
@@ -236,3 +278,22 @@ class SearchFitter(AbstractFitter):
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
         return made + checks.data_checks(search.problem, posterior, search.seed)
+
+
+def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:
+    """Go on from what was kept; keep every whole step from there on."""
+    if search.is_enumerated:
+        return
+    snapshot = keeper.kept()
+    if snapshot is not None and snapshot.serves(num_steps):
+        try:
+            restore(search, snapshot)
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise ValueError(
+                f"what was kept of the search is not as it was written ({error}): fit again"
+            ) from None
+    search.after_step = lambda: keeper.after_step(taken(search, num_steps))
+
+
+def _nothing() -> None:
+    pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from dvisr.optim import Adam
 from dvisr.policy import AbstractPolicy, PlaceInputs
 from dvisr.prior import TreePrior
 from dvisr.recipes import GRUSpec
+from dvisr.runs import pytrees
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 
 if TYPE_CHECKING:
@@ -61,6 +62,18 @@ class AbstractNetwork(abc.ABC):
     @abc.abstractmethod
     def log_prob(self, trees: np.ndarray) -> np.ndarray:
         """log q of given trees."""
+
+    @abc.abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Between two steps: what a new one, made with the same seed, needs to go on from here."""
+
+    @abc.abstractmethod
+    def learnt(self) -> dict[str, np.ndarray]:
+        """Its weights, as far as this fit has changed them."""
+
+    @abc.abstractmethod
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Into a new one that was compiled: as it was when `state` was taken."""
 
 
 class PlainNetwork(AbstractNetwork):
@@ -148,6 +161,22 @@ class PlainNetwork(AbstractNetwork):
             log_q = _log_prob(self.policy, self._writer, jnp.asarray(padded, dtype=jnp.int32))
             found[start : start + len(part)] = np.asarray(log_q)[: len(part)]
         return found
+
+    def learnt(self) -> dict[str, np.ndarray]:
+        return pytrees.flatten(eqx.filter(self.policy, eqx.is_array), "policy")
+
+    def state(self) -> dict[str, np.ndarray]:
+        made = (self.policy, self._state)
+        return {
+            **pytrees.flatten(eqx.filter(made, eqx.is_array), "plain"),
+            "num_drawn": np.array(self._num_drawn, dtype=np.int64),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        arrays, rest = eqx.partition((self.policy, self._state), eqx.is_array)
+        restored = pytrees.restore(arrays, state, "plain")
+        self.policy, self._state = eqx.combine(restored, rest)
+        self._num_drawn = int(state["num_drawn"])
 
     def compile(self) -> None:
         """Everything that will be run, once, with nothing learnt."""

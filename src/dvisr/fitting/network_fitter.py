@@ -8,6 +8,7 @@ not: rewards of minus thousands drown everything.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,18 +23,20 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
-from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome
+from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.search import Progress
+from dvisr.fitting.snapshots import Snapshot
 from dvisr.marginal import Engine, Weighed, noise_draws
 from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
 from dvisr.problem import Problem
 from dvisr.recipes import find_recipe
+from dvisr.runs import pytrees
 from dvisr.sampling import sample
 from dvisr.search.forms import forms, make_algebra
 from dvisr.settings import FitSettings
 from dvisr.target import make_target
-from dvisr.training import train
+from dvisr.training import TrainState, train
 
 _SAMPLES = 8000
 
@@ -70,30 +73,34 @@ class NetworkFitter(AbstractFitter):
         seed: int,
         progress: Progress = lambda done, steps, evidence: None,
         should_stop: Callable[[], bool] = lambda: False,
+        keeper: AbstractKeeper | None = None,
     ) -> Outcome:
         kind = "constants" if problem.grammar.library.has_constants else "scaling"
         chosen = find_recipe(self.recipe, kind, budget.num_steps, budget.num_samples)
         chosen.check(problem.grammar)
-        reports: list[np.ndarray] = []
         began, is_whole = None, True
         with jax.enable_x64(True):
             target = make_target(problem, np.float64)
             made = chosen.training(problem.grammar, target)
             states = chosen.start(made, problem.grammar, np.float64, seed=seed, num_runs=1)
+            states, reports = _restored(keeper, states, chosen.num_steps)
             for chunk in train(made, states, chosen.num_steps):
                 states = chunk.states
                 began = time.perf_counter() if began is None else began  # the first one compiles
                 reports.append(np.stack([chunk.info.elbo[0], chunk.info.invalid_share[0]], axis=1))
                 progress(chunk.num_done, chosen.num_steps, float(chunk.info.elbo[0, -1]))
+                if keeper is not None:
+                    keeper.after_step(_taken(states, reports, chosen.num_steps))
                 late = budget.max_time is not None and time.perf_counter() - began > budget.max_time
                 if (late or should_stop()) and chunk.num_done < chosen.num_steps:
                     is_whole = False
                     break
             policy = jax.tree.map(lambda leaf: leaf[0], eqx.filter(states.policy, eqx.is_array))
             policy = eqx.combine(policy, states.policy)
+            if keeper is not None:
+                keeper.after_search()
             drawn = _draws(policy, made.writer, target, seed)
-        history = pd.DataFrame(np.concatenate(reports), columns=["elbo", "invalid_share"])
-        history.insert(0, "step", np.arange(1, len(history) + 1))
+        history = _history(reports)
         engine = Engine.of(problem, num_threads=budget.num_threads)
         return self._outcome(problem, engine, drawn, seed, history, is_whole)
 
@@ -150,6 +157,38 @@ class NetworkFitter(AbstractFitter):
             front=pd.DataFrame(columns=FRONT_COLUMNS),
             is_interrupted=not is_whole,
         )
+
+
+def _history(reports: list[np.ndarray]) -> pd.DataFrame:
+    history = pd.DataFrame(np.concatenate(reports), columns=["elbo", "invalid_share"])
+    history.insert(0, "step", np.arange(1, len(history) + 1))
+    return history
+
+
+def _taken(states: TrainState, reports: list[np.ndarray], planned: int) -> Snapshot:
+    """Between two chunks of a training that is planned to have so many steps."""
+    rows = [
+        {name: value if math.isfinite(value) else repr(value) for name, value in row.items()}
+        for row in _history(reports).to_dict("records")
+    ]
+    arrays = {**pytrees.flatten(states, "state"), "reports": np.concatenate(reports)}
+    return Snapshot(arrays, {"planned": planned, "history": rows})
+
+
+def _restored(
+    keeper: AbstractKeeper | None, states: TrainState, planned: int
+) -> tuple[TrainState, list[np.ndarray]]:
+    """Where a training goes on from. The rate of learning depends on how many steps there are in
+    all, so one of another number begins anew."""
+    snapshot = None if keeper is None else keeper.kept()
+    if snapshot is None or snapshot.values.get("planned") != planned:
+        return states, []
+    found = pytrees.restore(states, snapshot.arrays, "state")
+    reports = snapshot.arrays.get("reports")
+    done = int(found.step[0])
+    if reports is None or reports.shape != (done, 2) or not 0 < done <= planned:
+        raise ValueError("what was kept of the training is not as it was written: fit again")
+    return found, [reports]
 
 
 @eqx.filter_jit

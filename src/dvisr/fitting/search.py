@@ -117,6 +117,8 @@ class Search:
         self.unsure: list[tuple[np.ndarray, float]] = []  # trees, and the most they may weigh
         self._seconds = 0.0
         self._is_late: Callable[[], bool] = lambda: False
+        self.is_whole = True  # every step was made in full, and nothing else was done since
+        self.after_step: Callable[[], None] = lambda: None  # called after each that was
 
     @functools.cached_property
     def matching(self) -> Matching:
@@ -170,18 +172,20 @@ class Search:
         num_steps: int,
         limit: Limit | None = None,
         progress: Progress = lambda done, steps, evidence: None,
+        begun: int | None = None,
     ) -> bool:
-        """So many steps more, or until the limit; whether all were made."""
+        """So many steps more, or until the limit; whether all were made. Where a search goes on
+        that was broken off, `begun` is the number of steps from which these count."""
         if self.is_enumerated:
             self.visited.visit(enumerate_trees(self.problem.grammar))
             return True
         assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
-        self._is_late = (Limit() if limit is None else limit).search_is_over
+        self._is_late = self._noted(Limit() if limit is None else limit)
         if first == 0:
             self._start()
-        for step in range(num_steps):
+        for step in range(0 if begun is None else first - begun, num_steps):
             if self._is_late():
                 self._seconds += time.perf_counter() - began
                 return False
@@ -189,8 +193,21 @@ class Search:
             seconds = self._seconds + time.perf_counter() - began
             self._report(seconds, elbo)
             progress(step + 1, num_steps, self.history[-1].log_evidence)
+            if self.is_whole:
+                self.after_step()
         self._seconds += time.perf_counter() - began
         return True
+
+    def _noted(self, limit: Limit) -> Callable[[], bool]:
+        """Whether the search is over; once it is, what is left of a step is left out."""
+
+        def is_late() -> bool:
+            is_over = limit.search_is_over()
+            if is_over:
+                self.is_whole = False
+            return is_over
+
+        return is_late
 
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts

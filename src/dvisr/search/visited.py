@@ -7,7 +7,7 @@ visited does not matter to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class _Column:
     @property
     def rows(self) -> np.ndarray:
         return self._room[: self._used]
+
+    def replace(self, rows: np.ndarray) -> None:
+        self._used = 0
+        self.extend(rows)
 
     def keep(self, chosen: np.ndarray) -> None:
         kept = self.rows[chosen].copy()
@@ -223,6 +227,56 @@ class VisitedTrees:
         for row in map(int, np.flatnonzero(log_prior > self.tree_log_prior[likeliest[of_form]])):
             if log_prior[row] > self.tree_log_prior[likeliest[of_form[row]]]:
                 likeliest[of_form[row]] = first + row
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that there is to know of what was visited, as copies, for `restore`."""
+        return {
+            "trees": self.trees.copy(),
+            "tree_form": self.tree_form.astype(np.int32),
+            "tree_log_prior": self.tree_log_prior.copy(),
+            "tree_islands": self._tree_islands.rows.copy(),
+            "form_likeliest": self._form_likeliest.rows.astype(np.int32),
+            "form_log_marginal": self.form_log_marginal.copy(),
+            "form_log_prior": self.form_log_prior.copy(),
+            "counts": np.array([self.num_visits, self.num_undefined], dtype=np.int64),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """As it was when `state` was taken. The trees are legal ones; whether the rest fits them
+        is checked here, with a `ValueError` where it does not."""
+        trees, counts = state["trees"], state["counts"]
+        tree_form, likeliest = state["tree_form"], state["form_likeliest"]
+        num_trees, num_forms = len(trees), len(likeliest)
+        shapes = {
+            "tree_form": (num_trees,), "tree_log_prior": (num_trees,), "counts": (2,),
+            "tree_islands": (num_trees, NUM_ISLANDS), "form_log_marginal": (num_forms,),
+            "form_log_prior": (num_forms,), "form_likeliest": (num_forms,),
+        }  # fmt: skip
+        if trees.dtype != np.int8 or any(state[n].shape != s for n, s in shapes.items()):
+            raise ValueError("the arrays of visited trees do not fit each other")
+        for numbers, count in ((tree_form, num_forms), (likeliest, num_trees)):
+            if numbers.dtype != np.int32 or not ((numbers >= 0) & (numbers < count)).all():
+                raise ValueError("the numbers of visited trees are out of range")
+        logs = [state[n] for n in ("tree_log_prior", "form_log_marginal", "form_log_prior")]
+        if any(log.dtype != np.float64 or np.isnan(log).any() for log in logs):
+            raise ValueError("the logarithms of visited trees are no numbers")
+        if (tree_form[likeliest] != np.arange(num_forms)).any() or counts.min() < 0:
+            raise ValueError("the forms of visited trees are not theirs")
+        keys = _keys(trees)
+        form_keys = forms(trees[likeliest], self._algebra)
+        if len(set(keys)) != num_trees or len(np.unique(form_keys)) != num_forms:
+            raise ValueError("a tree was visited twice")
+        self._tree_numbers = {key: number for number, key in enumerate(keys)}
+        self._form_numbers = {key: number for number, key in enumerate(form_keys.tolist())}
+        self._trees.replace(trees)
+        self._tree_form.replace(tree_form)
+        self._tree_log_prior.replace(state["tree_log_prior"])
+        self._tree_islands.replace(state["tree_islands"].astype(bool))
+        self._form_key.replace(form_keys)
+        self._form_likeliest.replace(likeliest)
+        self._form_log_marginal.replace(state["form_log_marginal"])
+        self._form_log_prior.replace(state["form_log_prior"])
+        self.num_visits, self.num_undefined = (int(count) for count in counts)
 
     def drop_least_likely(self, max_forms: int = MAX_FORMS) -> None:
         """Where there are more than `max_forms` forms, keep the likeliest half of that many.

@@ -1,0 +1,113 @@
+"""Arrays and settings in one file that is whole or not there: safetensors, written beside its place
+and moved into it, with a digest of everything. Nothing in such a file is ever executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+_META, _DIGEST = "dvisr", "sha256"
+_UNREADABLE = (
+    SafetensorError, KeyError, ValueError, OSError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
+
+
+class BrokenFile(ValueError):
+    """A file that is no file of ours, or was damaged."""
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        write_synced(temporary, to_bytes(arrays, meta))
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """`BrokenFile` for anything that `save` did not write."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return from_bytes(content, path)
+
+
+def to_bytes(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> bytes:
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(meta, allow_nan=False)
+    held = {_META: text, _DIGEST: _digest(contiguous, text)}
+    content: bytes = safetensors.numpy.save(contiguous, metadata=held)
+    return content
+
+
+def from_bytes(content: bytes, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """`BrokenFile` for what `to_bytes` did not make; the path is for its sentence."""
+    try:
+        arrays = safetensors.numpy.load(content)
+        held = _held(content)
+        if _digest(arrays, held[_META]) != held[_DIGEST]:
+            raise BrokenFile("its contents are not what was written")
+        meta = json.loads(held[_META])
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    if not isinstance(meta, dict):
+        raise BrokenFile(f"{path} is not a file of dvisr: delete it and run again")
+    return arrays, meta
+
+
+def _unreadable(path: Path, error: Exception) -> BrokenFile:
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return BrokenFile(f"{path} can't be read ({reason}): delete it and run again")
+
+
+def _held(content: bytes) -> dict[str, str]:
+    """The texts in a file's header, whose size comes first, in eight bytes."""
+    size = int.from_bytes(content[:8], "little")
+    held = json.loads(content[8 : 8 + size])["__metadata__"]
+    if not all(isinstance(text, str) for text in held.values()):
+        raise ValueError("its header is not as it was written")
+    return dict(held)
+
+
+def _digest(arrays: Mapping[str, np.ndarray], text: str) -> str:
+    found = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """All of it, on the disk when this returns."""
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(number, rest) :]
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sync_folder(path: Path) -> None:
+    """So that names that were changed in it stay changed."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
