@@ -86,8 +86,8 @@ class SearchSettings:
         Draws of the trained network to check the search by, and how often.
     """
 
-    num_steps: int = 5
-    extra_steps: int = 35
+    num_steps: int = 8
+    extra_steps: int = 32
     steps_at_once: int = 5
     num_samples: int = 256
     max_enumerated: int = 20_000
@@ -107,7 +107,7 @@ class SearchSettings:
     table_functions: int = 100_000
     step_functions: int = 30_000
     table_contexts: int = 4_000
-    most_matched_values: int = 3_000_000_000
+    most_matched_values: int = 2_000_000_000
     matched_at_start: int = 2_000
     matched_trees: int = 24
     matched_a_step: int = 300
@@ -122,8 +122,8 @@ class SearchSettings:
     of_best_sizes: float = 0.2
     max_forms: int = 400_000
     network: str = "pretrained"
-    first_batches: int = 16
-    first_prefixes: int = 4_000
+    first_batches: int = 8
+    first_prefixes: int = 2_500
     adapter_width: int = 64
     most_looked_at: int = 512
     most_taught: int = 1_024

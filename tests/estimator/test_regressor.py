@@ -654,6 +654,7 @@ def test_the_diagnostics_of_a_search(searched: DVISRRegressor) -> None:
 def test_the_same_seed_gives_the_same_search(searched: DVISRRegressor) -> None:
     """With other threads too, and without a warm start."""
     again = searching(n_jobs=1).fit(LINE, ON_LINE)
+    assert again._fitter is None  # only a warm start keeps what was visited
     pd.testing.assert_frame_equal(again.functions_, searched.functions_, check_exact=True)
     pd.testing.assert_frame_equal(again.posterior_, searched.posterior_, check_exact=True)
     assert again.log_evidence_ == searched.log_evidence_

@@ -56,6 +56,8 @@ def test_what_a_pair_leaves(kind: int) -> None:
         ("1 / (a * b + u)", 1.0 / (A * B + U)),
         ("exp(square(a - b) - u)", np.exp((A - B) ** 2 - U)),
         ("log(a * u + square(b))", np.log(A * U + B**2)),
+        ("a * sqrt(square(b - u) + v)", A * np.sqrt((B - U) ** 2 + V)),
+        ("(square(b - u) + sqrt(v)) / a", ((B - U) ** 2 + np.sqrt(V)) / A),
         ("(a + b) * (u + v)", (A + B) * (U + V)),
         ("(a + b) / (u + square(v))", (A + B) / (U + V**2)),
         ("(a + b) / (u + square(v)) * c", 3.7 * (A + B) / (U + V**2)),
@@ -68,7 +70,7 @@ def test_laws_of_two_halves(law: str, y: np.ndarray) -> None:
     noisy = y + 1e-3 * y.std() * np.random.default_rng(0).standard_normal(len(y))
     problem = problem_of(noisy)
     matching = matching_of(problem)
-    trees = Pairing(problem, matching, 3_000).likeliest(300, 2)
+    trees = Pairing(problem, matching, 4_000).likeliest(600, 2)
     algebra = make_algebra(problem.grammar.library, symmetric_constants=True)
     own = forms(np.stack([as_row(problem, law)]), algebra)[0]
     assert own in set(forms(trees, algebra).tolist())

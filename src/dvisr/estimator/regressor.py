@@ -270,11 +270,11 @@ class DVISRRegressor(
                 should_stop=heard.is_any,
                 keeper=recorder,
             )
-        self._fitter = fitter
+        self._fitter = fitter if self.warm_start else None  # what was visited takes much room
         self._seed: int | None = seed
         self._keep(problem, outcome)
         if recorder is not None:
-            recorder.finish(self)
+            recorder.finish(self, fitter)
         heard.pass_on()
         verdict = outcome.verdict
         if verdict.grade:

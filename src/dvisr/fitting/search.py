@@ -7,6 +7,7 @@ the other found, the search has likely not missed much; that is one of the check
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import itertools
@@ -181,7 +182,7 @@ class Search:
         assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
-        self._is_late = self._noted(Limit() if limit is None else limit)
+        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
         if first == 0:
             self._start()
         for step in range(0 if begun is None else first - begun, num_steps):
@@ -197,37 +198,41 @@ class Search:
         self._seconds += time.perf_counter() - began
         return True
 
-    def _noted(self, limit: Limit) -> Callable[[], bool]:
+    def _noted(self, limit: Limit) -> bool:
         """Whether the search is over; once it is, what is left of a step is left out."""
-
-        def is_late() -> bool:
-            is_over = limit.search_is_over()
-            if is_over:
-                self.is_whole = False
-            return is_over
-
-        return is_late
+        is_over = limit.search_is_over()
+        self.is_whole = self.is_whole and not is_over
+        return is_over
 
     def _start(self) -> None:
-        """The likeliest trees before the data, pairs of likely parts that fit them, and draws from
-        the prior."""
+        """The likeliest trees before the data, what the network says of them, pairs of likely parts
+        that fit them, and draws from the prior. The pairs are worked out beside the network, but
+        visited after it: so the order of visits, on which later ones depend, is always the same."""
         problem, most = self.problem, self.settings.search.likeliest_trees
         trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
         if self._visit(trees):
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
-        most = self.settings.search.matched_at_start
-        if most and not self._is_late():
-            self._visit(self.matching.likeliest(most, self._is_late))
-        most = self.settings.search.paired_at_start
-        if most and not self._is_late():
-            pairing = Pairing(problem, self.matching, self.settings.search.pair_functions)
-            self._visit(pairing.likeliest(most, self.engine.num_threads, self._is_late))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pairs = pool.submit(self._pairs)
+            if self.network is not None:
+                self.network.begin(self, self._is_late)
+            self._visit(pairs.result())
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
-        if self.network is not None:
-            self.network.begin(self, self._is_late)
+
+    def _pairs(self) -> np.ndarray:
+        """Contexts filled with functions, and functions with others."""
+        own, found = self.settings.search, []
+        if own.matched_at_start and not self._is_late():
+            found.append(self.matching.likeliest(own.matched_at_start, self._is_late))
+        if own.paired_at_start and not self._is_late():
+            pairing = Pairing(self.problem, self.matching, own.pair_functions)
+            threads = self.engine.num_threads
+            found.append(pairing.likeliest(own.paired_at_start, threads, self._is_late))
+        nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
+        return np.concatenate([nothing, *found])
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""

@@ -1,8 +1,9 @@
-"""Trees of two likely functions: u(f + g), u(f - g), u(f g), u(f / g), with constants or without.
+"""Trees of two likely functions: u(f + g), u(f - g), u(f g), u(f / g), with constants or without,
+where u may have a column in it.
 
 If y = u(f + g), then u undone on y says what f + g must be, and the squares that a pair leaves
-follow from the products f f, f g and g g, summed over the rows: one matrix product has them for all
-pairs of some thousand functions. Products and quotients are sums and differences of logarithms.
+follow from f f, f g and g g, summed over the rows: some operations for each of millions
+of pairs. Products and quotients are sums and differences of logarithms.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dvisr.library import Kind
 from dvisr.library.compiling import compiled
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
 from dvisr.search.matching import Matching
 
-_OUTER = (None, "sqrt", "square", "exp", "log", "1/")  # what a pair may stand in
+# What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
+_OUTER = ("?", "sqrt ?", "square ?", "exp ?", "log ?", "/ 1 ?")
+_WITH_COLUMN = ("* x ?", "/ ? x", "/ x ?", "* x sqrt ?", "/ sqrt ? x", "/ x sqrt ?")
+_MOST_COLUMNS = 6
+_FEWER = 0.8  # of the functions, where there is a column: there are many such contexts
 _ROWS_AT_ONCE = 128  # functions whose products with all others are formed together
 _BEST = 3  # pairs that are kept for each function
 _LARGEST = 1e3  # times the size of the target: functions beyond it would have to cancel
@@ -32,6 +38,19 @@ _BEHIND = 15.0  # nats behind the best: pairs further off are not kept
 PLUS, MINUS, FROM, SCALED_PLUS, SCALED_MINUS, SECOND, FIRST, BOTH = range(8)
 _NUM_KINDS = 8
 _COSTS = np.array([0.0, 0.0, 0.0, _CONSTANT, _CONSTANT, _CONSTANT, _CONSTANT, 2.0 * _CONSTANT])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Outer:
+    """What a pair stands in: tokens before and after it; the values that it must have, and the
+    weights of rows; how many functions are tried."""
+
+    before: list[int]
+    after: list[int]
+    target: np.ndarray
+    weights: np.ndarray
+    count: int
+    has_column: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +70,7 @@ class _Space:
 class _Found:
     """Pairs in one space: the numbers of their functions in the table, kinds and scores."""
 
-    before: list[int]  # tokens
+    outer: _Outer
     space: _Space
     first: np.ndarray
     second: np.ndarray
@@ -68,13 +87,21 @@ class Pairing:
     matching : Matching
         Its table, and what its rows weigh.
     num_functions : int
-        Of the table, from the likeliest on.
+        Of the table, from the likeliest on, without those that have a number other than 1 in them:
+        factors come with the pairs.
     """
 
     def __init__(self, problem: Problem, matching: Matching, num_functions: int) -> None:
         self._problem, self._matching = problem, matching
         self._library = problem.grammar.library
-        self._count = min(num_functions, len(matching.trees))
+        factors = [
+            n for n, t in enumerate(self._library) if t.kind is Kind.LITERAL and t.value != 1
+        ]
+        plain = np.flatnonzero(~np.isin(matching.trees, factors).any(axis=1))
+        self._numbers = plain[:num_functions]  # of the table
+        self._values = matching.values[self._numbers]
+        self._log_prior = matching.log_prior[self._numbers]
+        self._count = len(self._numbers)
         self._legality = Legality(problem.grammar)
 
     def likeliest(
@@ -83,62 +110,65 @@ class Pairing:
         """The trees that fit the data best for their size, at most so many. Once it is late the
         other outer functions are left."""
         found: list[_Found] = []
-        bar = -np.inf
-        for outer in _OUTER:
-            context = self._context(outer)
-            if context is None or is_late():
+        for outer in self._outers():
+            if is_late():
+                break
+            found += [self._best(outer, space, num_threads) for space in self._spaces(outer)]
+        rows = [self._trees(part, max(1, most // len(found))) for part in found]
+        nothing = np.zeros((0, self._problem.grammar.max_tokens), dtype=np.int8)
+        return np.concatenate([nothing, *rows])
+
+    def _outers(self) -> list[_Outer]:
+        """As far as the library has words for them and they can be undone."""
+        columns = self._library.ids_of_kind(Kind.VARIABLE)[:_MOST_COLUMNS]
+        fewer = int(_FEWER * self._count)
+        asked = [(text, -1, self._count) for text in _OUTER]
+        asked += [(text, int(column), fewer) for column in columns for text in _WITH_COLUMN]
+        found = []
+        for text, column, count in asked:
+            words = text.split()
+            tokens = [
+                column if word == "x" else self._matching.column if word == "?"
+                else self._library.find(word)
+                for word in words
+            ]  # fmt: skip
+            if any(token is None for token in tokens):
                 continue
-            before, (target, weights) = context
-            for space in self._spaces(target, weights):
-                bar = max(bar, self._bar(space))
-                found.append(self._best(before, space, bar, num_threads))
-                bar = max(bar, float(found[-1].scores.max(initial=-np.inf)) - _BEHIND)
-        return self._trees(found, most)
+            plain = [token for token in tokens if token is not None]
+            hole = words.index("?")
+            tree = Tree(self._library, plain, self._matching.X, [])
+            target = self._matching.target(tree, hole)
+            if target is not None:
+                found.append(_Outer(plain[:hole], plain[hole + 1 :], *target, count, column >= 0))
+        return found
 
     def _bar(self, space: _Space) -> float:
         """Somewhat below the score of the best single function: pairs below it are not kept."""
         with np.errstate(all="ignore"):
             off = ((space.values - space.target) ** 2) @ space.weights
-            scores = self._matching.log_prior[: self._count] - self._matching.half * np.log(
-                off + self._matching.floor
-            )
+            log_prior = self._log_prior[: len(off)]
+            scores = log_prior - self._matching.half * np.log(off + self._matching.floor)
         scores = scores[space.is_used & np.isfinite(scores)]
         return float(scores.max(initial=-np.inf)) - _BEHIND
 
-    def _trees(self, found: list[_Found], most: int) -> np.ndarray:
-        """The best of all, written out."""
-        sizes = [len(part.scores) for part in found]
-        scores = np.concatenate([np.zeros(0), *(part.scores for part in found)])
-        owners = np.repeat(np.arange(len(found)), sizes)
-        places = np.arange(len(scores)) - np.repeat(np.cumsum([0, *sizes])[:-1], sizes)
+    def _trees(self, found: _Found, most: int) -> np.ndarray:
+        """The best of one space, written out. From one to another scores can't be compared: rows
+        that an outer function makes too much of are given less weight than they have."""
         rows = np.full((most, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         count = 0
-        for number in np.argsort(-scores, kind="stable"):
+        for place in np.argsort(-found.scores, kind="stable"):
             if count == most:
                 break
-            tokens = self._written(found[owners[number]], int(places[number]))
+            tokens = self._written(found, int(place))
             if tokens is not None and len(tokens) <= rows.shape[1]:
                 rows[count, : len(tokens)] = tokens
                 count += 1
-        rows = rows[:count]
-        return rows[self._legality(rows)]
+        return rows[:count][self._legality(rows[:count])]
 
-    def _context(self, outer: str | None) -> tuple[list[int], tuple[np.ndarray, np.ndarray]] | None:
-        """What stands before the pair; the values that it must have, and the weights of rows."""
-        before: list[int] = []
-        if outer is not None:
-            names = ["/", "1"] if outer == "1/" else [outer]
-            tokens = [self._library.find(name) for name in names]
-            if any(token is None for token in tokens):
-                return None
-            before = [token for token in tokens if token is not None]
-        column = self._matching.column
-        tree = Tree(self._library, [*before, column], self._matching.X, [])
-        target = self._matching.target(tree, len(before))
-        return None if target is None else (before, target)
-
-    def _spaces(self, target: np.ndarray, weights: np.ndarray) -> list[_Space]:
-        values = self._matching.values[: self._count]
+    def _spaces(self, outer: _Outer) -> list[_Space]:
+        """A column times a product is a product, which comes up without the column."""
+        target, weights = outer.target, outer.weights
+        values = self._values[: outer.count]
         size = np.sqrt((weights * target**2).sum())
         sizes = np.sqrt((values**2) @ weights)
         is_used = (sizes < _LARGEST * size) & (sizes > size / _LARGEST)
@@ -147,9 +177,8 @@ class Pairing:
             kinds = _NUM_KINDS if self._has_constant() else 3
             spaces.append(_Space(values, target, weights, is_used, kinds, False, False))
         known = weights > 0.0
-        if (self._library.find("*") is None and self._library.find("/") is None) or not (
-            target[known] > 0.0
-        ).all():
+        has_products = self._library.find("*") is not None or self._library.find("/") is not None
+        if outer.has_column or not has_products or not (target[known] > 0.0).all():
             return spaces
         with np.errstate(all="ignore"):
             logs = np.log(values)
@@ -172,11 +201,13 @@ class Pairing:
     def _has_constant(self) -> bool:
         return self._library.constant_id >= 0 and self._library.find("*") is not None
 
-    def _best(self, before: list[int], space: _Space, bar: float, num_threads: int) -> _Found:
+    def _best(self, outer: _Outer, space: _Space, num_threads: int) -> _Found:
+        bar = self._bar(space)
         used = np.flatnonzero(space.is_used)
         values = np.ascontiguousarray(space.values[used])
-        log_prior = self._matching.log_prior[used]
-        scaled = values * space.weights
+        log_prior = self._log_prior[used]
+        columns = np.ascontiguousarray(values.T)
+        scaled = np.ascontiguousarray(values * space.weights)
         squares, with_target = (scaled * values).sum(axis=1), scaled @ space.target
         whole = float((space.weights * space.target**2).sum())
         partners = np.full((len(used), _BEST), -1, dtype=np.int64)
@@ -186,22 +217,21 @@ class Pairing:
 
         def run(start: int) -> None:
             rows = slice(start, start + _ROWS_AT_ONCE)
-            products = scaled[rows] @ values.T
             _pairs(
-                products, start, squares, with_target, whole, log_prior, costs, space.num_kinds,
-                half, floor, partners[rows], kinds[rows], scores[rows],
+                scaled[rows], columns, start, squares, with_target, whole, log_prior, costs,
+                space.num_kinds, half, floor, partners[rows], kinds[rows], scores[rows],
             )  # fmt: skip
 
         with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
             list(pool.map(run, range(0, len(used), _ROWS_AT_ONCE)))
         rows, places = np.nonzero(partners >= 0)
         chosen = partners[rows, places], kinds[rows, places], scores[rows, places]
-        return _Found(before, space, used[rows], used[chosen[0]], chosen[1], chosen[2])
+        return _Found(outer, space, used[rows], used[chosen[0]], chosen[1], chosen[2])
 
     def _written(self, found: _Found, place: int) -> list[int] | None:
         """The tokens of a pair; None where the library has no word for it."""
         trees, constant = self._matching.trees, self._library.constant_id
-        numbers = (found.first[place], found.second[place])
+        numbers = self._numbers[[found.first[place], found.second[place]]]
         one, two = ([int(token) for token in trees[n] if token >= 0] for n in numbers)
         kind, space = int(found.kinds[place]), found.space
         add, subtract = ("*", "/") if space.is_log else ("+", "-")
@@ -219,7 +249,7 @@ class Pairing:
         tokens = [sign, *one, *two]
         if kind in (SCALED_PLUS, SCALED_MINUS) or space.has_factor:
             tokens = [*scaled, *tokens, constant]
-        return [*found.before, *tokens]
+        return [*found.outer.before, *tokens, *found.outer.after]
 
 
 @compiled
@@ -244,21 +274,27 @@ def _left(kind, whole, ff, gg, fg, tf, tg):
 
 @compiled
 def _pairs(
-    products, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
+    scaled, columns, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
     partners, kinds, scores,
 ):  # fmt: skip
     """For each function of a block the best partners among those after it. The score is about that
     of the log joint: -half log(squares + floor) + log prior."""
     count = len(squares)
+    products = np.empty(count)
     shares = np.exp(log_prior / half)
     highest = costs[:num_kinds].max()
-    for row in range(len(products)):
+    for row in range(len(scaled)):
         first = start + row
+        products[:] = 0.0
+        for point in range(len(columns)):
+            factor, values = scaled[row, point], columns[point]
+            for second in range(first + 1, count):
+                products[second] += factor * values[second]
         ff, tf = squares[first], with_target[first]
         own = scores[row]
         limit = np.exp(min((log_prior[first] + highest - own[-1]) / half, 700.0))
         for second in range(first + 1, count):
-            gg, tg, fg = squares[second], with_target[second], products[row, second]
+            gg, tg, fg = squares[second], with_target[second], products[second]
             apart = ff * gg - fg * fg
             if apart <= 1e-12 * ff * gg:
                 continue
