@@ -69,9 +69,24 @@ def same(one: DVISRRegressor, two: DVISRRegressor) -> None:
         assert array.tobytes() == theirs[name].tobytes(), name
 
 
+_SEARCHES: dict[int, Any] = {}  # by their outcomes, which the models hold on to
+
+
+@pytest.fixture(autouse=True)
+def _searches_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = SearchFitter.fit
+
+    def kept(self: SearchFitter, *args: Any, **named: Any) -> Any:
+        outcome = fit(self, *args, **named)
+        _SEARCHES[id(outcome)] = self.search
+        return outcome
+
+    _SEARCHES.clear()
+    monkeypatch.setattr(SearchFitter, "fit", kept)
+
+
 def _search_of(model: DVISRRegressor) -> Any:
-    assert isinstance(model._fitter, SearchFitter)
-    return model._fitter.search
+    return _SEARCHES[id(model._outcome)]
 
 
 @pytest.mark.parametrize("network", ["plain", "pretrained"])

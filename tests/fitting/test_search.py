@@ -84,6 +84,7 @@ def test_the_likeliest_trees_are_all_weighed() -> None:
         {"refined": 0},
         {"matched_trees": 0},
         {"matched_at_start": 0},
+        {"paired_at_start": 50},
         {"from_prior": 0.0},
         {"parent_levels": (1.0,)},
         {"of_best_sizes": 1.0},
@@ -102,6 +103,7 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
         return search.visited.trees
 
     table = {"table_functions": 2_000, "matched_at_start": 5, "matched_a_step": 200}
+    table["paired_at_start"] = 0  # pairs and matches are often the same trees
     usual, changed = visited(searching(**table)), visited(searching(**{**table, **changes}))
     assert len(usual) != len(changed) or (usual != changed).any()
     if 0 in changes.values():
@@ -151,8 +153,8 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 BLIND = {
     "neighbours": 0, "swept": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
-    "matched_at_start": 0, "matched_trees": 0, "of_network": 0.0, "fresh_rounds": 0,
-    "final_updates": 0,
+    "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0, "of_network": 0.0,
+    "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 import dvisr
 from dvisr.estimator import saving
-from dvisr.fitting.fitters import AbstractKeeper, SearchFitter
+from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, SearchFitter
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.problem import Problem
 from dvisr.runs import BrokenFile, files, folder, packing
@@ -72,13 +72,13 @@ class Recorder(AbstractKeeper):
     def after_search(self) -> None:
         self._keep_latest()
 
-    def finish(self, model: DVISRRegressor) -> None:
+    def finish(self, model: DVISRRegressor, fitter: AbstractFitter) -> None:
         how = "interrupted" if model.interrupted_ else "finished"
         self._note(
             f"{how} after step {model.n_iter_}: log evidence {model.log_evidence_:.4f}, verdict "
             f"{model.verdict_.word}"
         )
-        content = saving.answer_files(model) | _network_file(model)
+        content = saving.answer_files(model) | _network_file(fitter)
         self._commit(content, snapshots(self._place)[1:])  # with the answer there, one will do
 
     def _keep_latest(self) -> None:
@@ -110,9 +110,8 @@ class Recorder(AbstractKeeper):
         folder.commit(self._place, own, [name for name in dropped or [] if name not in own])
 
 
-def _network_file(model: DVISRRegressor) -> dict[str, bytes]:
+def _network_file(fitter: AbstractFitter) -> dict[str, bytes]:
     """What the network of a search has learnt on these data, and from what it began."""
-    fitter = model._fitter
     search = fitter.search if isinstance(fitter, SearchFitter) else None
     if search is None or search.network is None or not search.network.is_ready():
         return {}

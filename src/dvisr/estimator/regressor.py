@@ -270,13 +270,11 @@ class DVISRRegressor(
                 should_stop=heard.is_any,
                 keeper=recorder,
             )
-        self._fitter: AbstractFitter | None = fitter
+        self._fitter = fitter if self.warm_start else None  # what was visited takes much room
         self._seed: int | None = seed
         self._keep(problem, outcome)
         if recorder is not None:
-            recorder.finish(self)
-        if not self.warm_start:
-            self._fitter = None  # what was visited takes much room
+            recorder.finish(self, fitter)
         heard.pass_on()
         verdict = outcome.verdict
         if verdict.grade:

@@ -182,7 +182,7 @@ class Search:
         assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
-        self._is_late = self._noted(Limit() if limit is None else limit)
+        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
         if first == 0:
             self._start()
         for step in range(0 if begun is None else first - begun, num_steps):
@@ -198,16 +198,11 @@ class Search:
         self._seconds += time.perf_counter() - began
         return True
 
-    def _noted(self, limit: Limit) -> Callable[[], bool]:
+    def _noted(self, limit: Limit) -> bool:
         """Whether the search is over; once it is, what is left of a step is left out."""
-
-        def is_late() -> bool:
-            is_over = limit.search_is_over()
-            if is_over:
-                self.is_whole = False
-            return is_over
-
-        return is_late
+        is_over = limit.search_is_over()
+        self.is_whole = self.is_whole and not is_over
+        return is_over
 
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts

@@ -229,15 +229,9 @@ class Matching:
                 extra, self.half, self.floor, functions[part], kinds[part], scores[part],
             )  # fmt: skip
 
-        threads = min(self._engine.num_threads, max(1, count // 16))
         starts = range(0, count, _CONTEXTS_A_TASK)
-        parts = [slice(start, start + _CONTEXTS_A_TASK) for start in starts]
-        if threads == 1:
-            for part in parts:
-                run(part)
-        else:
-            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-                list(pool.map(run, parts))
+        with concurrent.futures.ThreadPoolExecutor(self._engine.num_threads) as pool:
+            list(pool.map(run, [slice(start, start + _CONTEXTS_A_TASK) for start in starts]))
         return functions, kinds, scores
 
 
