@@ -225,34 +225,8 @@ class _Until(Limit):
 
 def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
     from dvisr.fitting.data_network import PretrainedNetwork
-    from dvisr.fitting.network import AbstractNetwork
     from dvisr.fitting.search import Search
     from dvisr.settings import FitSettings
-
-    class Nothing(AbstractNetwork):
-        """In the place of a network, where the search is to be alone."""
-
-        name = "none"
-
-        def compile(self) -> None: ...
-        def begin(self, search: Search, is_late: Any) -> None: ...
-        def step(self, search: Search, done: float) -> float:
-            return float("nan")
-
-        def finish(self, search: Search, limit: Any) -> None: ...
-        def draw(self) -> tuple[np.ndarray, np.ndarray]:
-            raise NotImplementedError
-
-        def log_prob(self, trees: np.ndarray) -> np.ndarray:
-            raise NotImplementedError
-
-        def learnt(self) -> dict[str, np.ndarray]:
-            return {}
-
-        def state(self) -> dict[str, np.ndarray]:
-            return {}
-
-        def restore(self, state: Any) -> None: ...
 
     settings = FitSettings()
     search = Search(problem, settings, num_samples=BATCH, seed=0)
@@ -276,9 +250,8 @@ def _traced(problem: Any, kind: str) -> list[tuple[float, tuple[int, ...]]]:
         while time.perf_counter() - began < MOST_SECONDS:
             search.visited.visit(network.draw()[0])
         return changes
-    if kind == "search alone":
-        search.network = Nothing()
-    search.prepare()
+    if kind == "both":  # without `prepare` there is no network
+        search.prepare()
     began = time.perf_counter()
     search.run(1000, _Until(began + MOST_SECONDS))
     return changes

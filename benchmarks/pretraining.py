@@ -225,24 +225,17 @@ def log_q_with_holes(
     network: HoleNetwork, maker: LawMaker, laws: Any, dtype: Any = jnp.float32
 ) -> tuple[Array, Array]:
     words = jnp.asarray(vocabulary.words_of(maker.library))
-    lanes = jnp.arange(len(maker.library), dtype=jnp.int32)
 
     def of_one(tokens: Array, table: Table) -> tuple[Array, Array]:
         seen, weights = follow(maker.writer, tokens)
-        weights = maker.weights(weights, table)
         rows = network.reader(table, dtype)
         wanted, is_known = required_values(maker.library, tokens, table)
         of_holes = network.seen_holes(wanted, is_known, rows, dtype)
         decoder = network.decoder
         told = decoder.told(rows, table.is_row)
         signal = decoder.decoded(decoder.embedded(words, seen, dtype) + of_holes, told)
-        chosen = lanes[None] == tokens[:, None]
-
-        def total(scores: Array) -> Array:
-            return jnp.where(chosen, jax.nn.log_softmax(scores), 0.0).sum()
-
         logits = decoder.logits(words, signal)
-        return total(jnp.where(weights > -jnp.inf, logits + weights, -jnp.inf)), total(weights)
+        return training.log_q_of_tokens(tokens, logits, maker.weights(weights, table))
 
     found: tuple[Array, Array] = jax.vmap(of_one)(laws.tokens, laws.table)
     return found

@@ -13,6 +13,7 @@ import pytest
 import dvisr
 from dvisr.checks import SEARCH
 from dvisr.counting import count_by_size
+from dvisr.expression import Expression
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
 from dvisr.fitting.search import Search
 from dvisr.settings import CheckSettings, FitSettings, SearchSettings, WeighingSettings
@@ -175,3 +176,14 @@ def test_the_same_search_finds_what_it_is_not_blind_to() -> None:
     found = outcome_of(searching(likeliest_trees=20))
     assert str(found.posterior.functions[0].expression) == "x0 * c + c"
     assert found.verdict.group_word(SEARCH) == "ok", found.verdict.reasons
+
+
+def test_a_search_may_be_alone() -> None:
+    """Without `prepare` it has no network, and finds the line all the same."""
+    search = Search(PROBLEM, searching(), num_samples=16, seed=0, num_threads=1)
+    assert search.run(2)
+    assert search.network is None
+    assert [np.isnan(report.elbo) for report in search.history] == [True, True]
+    best = search.visited.form_tree[int(np.argmax(search.visited.form_log_joint))]
+    tokens = tuple(int(token) for token in best if token >= 0)
+    assert str(Expression(PROBLEM.grammar.library, tokens)) == "x0 * c + c"

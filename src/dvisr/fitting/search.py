@@ -179,7 +179,6 @@ class Search:
         if self.is_enumerated:
             self.visited.visit(enumerate_trees(self.problem.grammar))
             return True
-        assert self.network is not None
         first = len(self.history)
         began = time.perf_counter()
         self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
@@ -189,7 +188,7 @@ class Search:
             if self._is_late():
                 self._seconds += time.perf_counter() - began
                 return False
-            elbo = self._step(self.network, (step + 1) / num_steps)
+            elbo = self._step((step + 1) / num_steps)
             seconds = self._seconds + time.perf_counter() - began
             self._report(seconds, elbo)
             progress(step + 1, num_steps, self.history[-1].log_evidence)
@@ -243,10 +242,10 @@ class Search:
             self.visited.visit(trees[start : start + size], islands)
         return True
 
-    def _step(self, network: AbstractNetwork, done: float) -> float:
+    def _step(self, done: float) -> float:
         for island in ALL_ISLANDS:
             self._explore(island)
-        elbo = network.step(self, done)
+        elbo = float("nan") if self.network is None else self.network.step(self, done)
         self.visited.drop_least_likely(self.settings.search.max_forms)
         return elbo
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import optax.contrib
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dvisr.policy import vocabulary
 from dvisr.policy.conditioned import DataNetwork, Sizes
@@ -71,21 +71,29 @@ def log_q(
 ) -> tuple[Float[Array, " laws"], Float[Array, " laws"]]:
     """Of the laws' own trees given their tables: by the network, and by the prior alone."""
     words = jnp.asarray(vocabulary.words_of(maker.library))
-    lanes = jnp.arange(len(maker.library), dtype=jnp.int32)
 
     def of_one(tokens: Array, table: Any) -> tuple[Array, Array]:
         seen, weights = follow(maker.writer, tokens)
-        weights = maker.weights(weights, table)
         rows = network.read(table, dtype)
         logits = network.decoder.logits(words, network.decoder(words, seen, rows, dtype))
-        chosen = lanes[None] == tokens[:, None]
-
-        def total(scores: Array) -> Array:
-            return jnp.where(chosen, jax.nn.log_softmax(scores), 0.0).sum()
-
-        return total(jnp.where(weights > -jnp.inf, logits + weights, -jnp.inf)), total(weights)
+        return log_q_of_tokens(tokens, logits, maker.weights(weights, table))
 
     return jax.vmap(of_one)(laws.tokens, laws.table)
+
+
+def log_q_of_tokens(
+    tokens: Int[Array, " length"],
+    logits: Float[Array, "length tokens"],
+    weights: Float[Array, "length tokens"],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Of one tree: with logits added to the prior's log weights, and by these alone."""
+    lanes = jnp.arange(weights.shape[1], dtype=jnp.int32)
+    chosen = lanes[None] == tokens[:, None]
+
+    def total(scores: Array) -> Array:
+        return jnp.where(chosen, jax.nn.log_softmax(scores), 0.0).sum()
+
+    return total(jnp.where(weights > -jnp.inf, logits + weights, -jnp.inf)), total(weights)
 
 
 class Trainer:
