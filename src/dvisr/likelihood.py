@@ -58,6 +58,18 @@ class Likelihood:
     total: float | None = None
     y_err: onp.ndarray | None = None
 
+    def some(self, rows: onp.ndarray, weights: onp.ndarray | None) -> Likelihood:
+        """Of some of the rows, by their numbers, and of such weights; the prior of the noise is
+        still that of the whole table."""
+        return dataclasses.replace(
+            self,
+            y=self.y[rows],
+            scale=self.scale[rows],
+            weights=weights,
+            total=None if weights is None else float(weights.sum()),
+            y_err=None if self.y_err is None else self.y_err[rows],
+        )
+
     @property
     def count(self) -> float:
         """How many observations there are."""

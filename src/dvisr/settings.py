@@ -26,6 +26,10 @@ class SearchSettings:
         Starts of the optimiser for a first look at a tree's constants.
     hopeless : float
         Nats below the likeliest tree so far: what can't come nearer is fitted roughly.
+    raced_rows, hopeless_a_row : int, float
+        Where there are more rows, trees are fitted on so many first, and on all if they may matter:
+        unless they are behind by `hopeless` nats, and so many more for each row that one of those
+        stands for.
     points_at_once : int
         Trees times rows between two looks at the clock.
     neighbours : int
@@ -95,6 +99,8 @@ class SearchSettings:
     likeliest_trees: int = 10_000
     num_starts: int = 8
     hopeless: float = 25.0
+    raced_rows: int = 500
+    hopeless_a_row: float = 10.0
     points_at_once: int = 400_000
     neighbours: int = 4
     from_prior: float = 0.5

@@ -14,6 +14,7 @@ from dvisr.library import Library
 from dvisr.prior import tree_prior
 from dvisr.search.exploring import Parents, agreement, temper
 from dvisr.search.forms import make_algebra
+from dvisr.search.racing import Looks
 from dvisr.search.visited import VisitedTrees
 
 GRAMMAR = Grammar(Library.create(["+", "*", "sin"], ["x", "y"]), 5)
@@ -27,12 +28,13 @@ def made(undefined: float = 0.0) -> VisitedTrees:
     weights = {tree.tobytes(): rng.normal(0.0, 3.0) for tree in TREES}
     lost = rng.uniform(size=len(TREES)) < undefined
     weights.update({tree.tobytes(): -np.inf for tree in TREES[lost]})
-    return VisitedTrees(
-        GRAMMAR.max_tokens,
-        PRIOR,
-        make_algebra(GRAMMAR.library, symmetric_constants=True),
-        lambda trees: np.array([weights[tree.tobytes()] for tree in trees]),
-    )
+
+    def look(trees: np.ndarray, log_prior: np.ndarray) -> Looks:
+        found = np.array([weights[tree.tobytes()] for tree in trees])
+        return Looks(found, found)
+
+    algebra = make_algebra(GRAMMAR.library, symmetric_constants=True)
+    return VisitedTrees(GRAMMAR.max_tokens, PRIOR, algebra, look)
 
 
 def effective_number(shares: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from dvisr.expression import Expression, canonical_form
 from dvisr.library import Library
 from dvisr.prior import TreePrior, tree_prior
 from dvisr.search.forms import make_algebra
+from dvisr.search.racing import Looks
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 
 GRAMMAR = Grammar(Library.create(["+", "-", "*", "sin"], ["x", "y"], constants=True), 5, "default")
@@ -45,11 +46,12 @@ class Fits:
     def __init__(self) -> None:
         self.asked: collections.Counter[str] = collections.Counter()
 
-    def __call__(self, trees: np.ndarray) -> np.ndarray:
-        assert len(trees)
+    def __call__(self, trees: np.ndarray, log_prior: np.ndarray) -> Looks:
+        assert len(trees) == len(log_prior) > 0
         texts = [TEXTS[tree.tobytes()] for tree in trees]
         self.asked.update(texts)
-        return np.array([weight_of(text) for text in texts])
+        found = np.array([weight_of(text) for text in texts])
+        return Looks(found, found)
 
 
 def made(prior: TreePrior = PRIORS["size-balanced"]) -> tuple[VisitedTrees, Fits]:

@@ -90,7 +90,7 @@ def _constants_of(weigher: FormWeigher, number: int) -> Weighed | None:
     shown = weigher.representative(form)
     if known is None or (tree == shown).all():
         return known
-    X = weigher.search.problem.X
+    X = weigher.search.engine.levels[0].X
     return matched(weigher.expression(shown), known, weigher.expression(tree), X)
 
 

@@ -20,6 +20,8 @@ from dvisr.settings import CheckSettings
 _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
 _ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
 _DRAWS = 1000
+_ROWS = 2000  # that the data are checked at, at the most
+_MOST_VALUES = 20_000_000  # draws times rows that R² is worked out of
 
 
 def is_heavy(weighed: Weighed, k: float) -> bool:
@@ -175,7 +177,11 @@ def prior_check(posterior: Posterior, others: Sequence[OtherPrior], limits: Chec
 
 def explained(problem: Problem, posterior: Posterior) -> float:
     """R² of the posterior's mean at the data; NaN for a constant target."""
-    mean, _, _ = moments(posterior.draws, problem.X)
+    draws = posterior.draws
+    most = max(100, _MOST_VALUES // len(problem.X))
+    if most < len(draws):
+        draws = draws.chosen(np.linspace(0, len(draws) - 1, most).astype(int))
+    mean, _, _ = moments(draws, problem.X)
     return r_squared(problem.likelihood.y, mean, problem.likelihood.weights)
 
 
@@ -185,9 +191,12 @@ def data_checks(problem: Problem, posterior: Posterior, seed: int) -> list[Check
 
 
 def replication(problem: Problem, posterior: Posterior, seed: int) -> Replication:
-    """The data, and data replicated from draws of the posterior, as plain arrays."""
-    likelihood, data = problem.likelihood, problem.data
+    """The data, and data replicated from draws of the posterior, as plain arrays; of many rows some
+    at random."""
     rng = np.random.default_rng([seed, 2])
+    if len(problem.data.y) > _ROWS:
+        problem = problem.some(np.sort(rng.choice(len(problem.data.y), _ROWS, replace=False)))
+    likelihood, data = problem.likelihood, problem.data
     size = min(_DRAWS, len(posterior.draws))
     draws = posterior.draws.chosen(np.linspace(0, len(posterior.draws) - 1, size).astype(int))
     curves = draws.curves(data.X)

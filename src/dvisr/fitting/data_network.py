@@ -145,7 +145,7 @@ class PretrainedNetwork(AbstractNetwork):
                 return
             trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())
-            joint = search.visited.tree_log_joint[numbers]
+            joint = search.visited.tree_joint_estimate[numbers]
             unfolded = self.unfolded
             unfolded.adapter = self._taught(trees, joint, unfolded.adapter, own.lesson_updates)
 
@@ -155,7 +155,7 @@ class PretrainedNetwork(AbstractNetwork):
         visited = search.visited
         numbers = visited.visit(trees, islands=())
         floor = search.floor + visited.tree_log_prior[numbers]
-        joint = np.maximum(visited.tree_log_joint[numbers], floor)
+        joint = np.maximum(visited.tree_joint_estimate[numbers], floor)
         return log_total(visited.form_log_joint) - float((joint - log_q).mean())
 
     def _trees_to_teach(self, search: Search) -> np.ndarray:
@@ -165,7 +165,7 @@ class PretrainedNetwork(AbstractNetwork):
         trees = {tree.tobytes(): tree for tree in likeliest} | self._drawn
         rows = np.array(list(trees.values()), dtype=np.int8)
         numbers = search.visited.visit(rows, islands=())
-        joint = search.visited.tree_log_joint[numbers]
+        joint = search.visited.tree_joint_estimate[numbers]
         importance = np.maximum(joint - log_total(joint), self.unfolded.log_q(rows))
         order = np.argsort(-importance, kind="stable")[: self._settings.most_taught]
         return rows[order]
@@ -208,7 +208,7 @@ class PretrainedNetwork(AbstractNetwork):
 
 def foremost(search: Search, most: int) -> np.ndarray:
     """The visited trees of the largest joint, so many."""
-    joint = search.visited.tree_log_joint
+    joint = search.visited.tree_joint_estimate
     count = min(most, len(joint))
     order = np.argpartition(-joint, count - 1)[:count]
     order = order[np.isfinite(joint[order])]

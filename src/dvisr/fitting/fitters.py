@@ -238,6 +238,7 @@ class SearchFitter(AbstractFitter):
                 "shown_share": float(sum(f.probability for f in posterior.functions)),
                 "num_steps": len(search.history),
                 "num_rows": search.problem.likelihood.count,
+                "num_raced_rows": search.race.num_rows,
                 "r2": checks.explained(search.problem, posterior),
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "network": None if search.network is None else search.network.name,

@@ -27,8 +27,8 @@ def front(search: Search) -> pd.DataFrame:
     best, before = math.inf, 0
     unit = float(np.abs(likelihood.y).max()) or 1.0  # so that no square overflows
     for size in np.unique(sizes):
-        own = np.flatnonzero((sizes == size) & np.isfinite(visited.form_log_marginal))
-        order = own[np.argsort(-visited.form_log_marginal[own], kind="stable")[:_CANDIDATES]]
+        own = np.flatnonzero((sizes == size) & np.isfinite(visited.form_estimate))
+        order = own[np.argsort(-visited.form_estimate[own], kind="stable")[:_CANDIDATES]]
         fitted = [(*_fitted(search, visited.form_tree[form], unit), int(form)) for form in order]
         if not fitted:
             continue

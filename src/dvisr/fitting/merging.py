@@ -50,13 +50,7 @@ def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[i
     """Groups of trees whose best fits under a flat prior are one function, on the data and beside
     them. Where constants do the same work in another way the best fit is the same to the last
     digits; where one tree can do more than another it is not."""
-    flat = Engine(
-        engine.library,
-        engine.X,
-        engine.likelihood,
-        Normal(0.0, 1e13),
-        num_threads=engine.num_threads,
-    )
+    flat = engine.with_prior(Normal(0.0, 1e13))
     X = np.concatenate([engine.X, probes])
     unit = float(np.abs(engine.likelihood.y).max()) or 1.0  # so that no square overflows
     y = engine.likelihood.y / unit

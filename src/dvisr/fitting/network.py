@@ -111,7 +111,7 @@ class PlainNetwork(AbstractNetwork):
         trees, log_q = self.draw()
         numbers = visited.visit(trees, islands=())  # it learns from both islands
         floor = search.floor + visited.tree_log_prior[numbers]
-        joint = np.maximum(visited.tree_log_joint[numbers], floor)
+        joint = np.maximum(visited.tree_joint_estimate[numbers], floor)
         terms = joint - log_q
         others = (terms.sum() - terms) / max(1, len(terms) - 1)
         advantages = np.clip(terms - others, -own.most_advantage, own.most_advantage)

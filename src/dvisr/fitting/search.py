@@ -31,6 +31,7 @@ from dvisr.search.likeliest import likeliest_trees
 from dvisr.search.matching import Matching
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.pairing import Pairing
+from dvisr.search.racing import Looks, Race
 from dvisr.search.sweeping import Sweep
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
@@ -39,6 +40,7 @@ from dvisr.target import undefined_log_likelihood
 _SHARED_DRAWS = 4_000  # of the prior, that tell how often each token occurs
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
+_STREAM = 2  # of random numbers, for the rows that trees race on
 
 Progress = Callable[[int, int, float], None]
 
@@ -81,26 +83,24 @@ class Search:
         self.settings = settings
         own = settings.search
         grammar = problem.grammar
-        self.engine = Engine.of(problem, num_threads=num_threads)
-        algebra = make_algebra(
-            grammar.library, symmetric_constants=problem.constant_prior.is_symmetric
-        )
-        self._algebra = algebra
-        self.visited = VisitedTrees(
-            grammar.max_tokens,
-            problem.tree_prior,
-            algebra,
-            self._fit,
-        )
-        self.num_samples = num_samples
-        self.seed = seed
-        self.rng = np.random.default_rng(seed)
-        self.history: list[StepReport] = []
         self.num_allowed = count_trees(grammar)
         self.is_enumerated = (
             self.num_allowed <= own.max_enumerated
             and self.num_allowed * len(problem.data.y) <= own.max_enumerated_points
         )
+        rng = np.random.default_rng([seed, _STREAM])
+        fewest = len(problem.data.y) if self.is_enumerated else own.raced_rows
+        self.engine = Engine.in_parts(problem, fewest, rng, num_threads)
+        self.race = Race(self.engine, own.num_starts, own.hopeless, own.hopeless_a_row)
+        is_symmetric = problem.constant_prior.is_symmetric
+        self._algebra = make_algebra(grammar.library, symmetric_constants=is_symmetric)
+        self.visited = VisitedTrees(
+            grammar.max_tokens, problem.tree_prior, self._algebra, self._fit
+        )
+        self.num_samples = num_samples
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         shares = _token_shares(self.sampler, len(grammar.library))
         self.neighbours = Neighbours(grammar, shares)
@@ -129,17 +129,18 @@ class Search:
         is_same = num_samples == self.num_samples and settings == self.settings
         return is_same and self.problem.is_same_as(problem)
 
-    def _fit(self, trees: np.ndarray) -> np.ndarray:
+    def _fit(self, trees: np.ndarray, log_prior: np.ndarray) -> Looks:
         own = self.settings
         if self.is_enumerated:
-            looks = self.engine.fit_surely(trees, own.search.num_starts, own.weighing.sure_change)
-            for place in np.flatnonzero(~looks.is_sure):
-                self.unsure.append((trees[place], float(looks.highest[place])))
-            return looks.log_marginal
-        best = float(self.visited.form_log_joint.max(initial=-np.inf))
-        log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
-        bars = best - own.search.hopeless - log_prior
-        return self.engine.fit(trees, own.search.num_starts, bars).log_marginal
+            surely = self.engine.fit_surely(trees, own.search.num_starts, own.weighing.sure_change)
+            for place in np.flatnonzero(~surely.is_sure):
+                self.unsure.append((trees[place], float(surely.highest[place])))
+            return Looks(surely.log_marginal, surely.log_marginal)
+        if self.engine.coarse is not None:
+            return self.race.look(trees, log_prior)
+        bar = float(self.visited.form_log_joint.max(initial=-np.inf)) - own.search.hopeless
+        found = self.engine.fit(trees, own.search.num_starts, bar - log_prior).log_marginal
+        return Looks(found, found)
 
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
@@ -235,7 +236,7 @@ class Search:
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
-        size = max(16, self.settings.search.points_at_once // len(self.problem.data.y))
+        size = max(16, self.settings.search.points_at_once // self.race.num_rows)
         for start in range(0, len(trees), size):
             if self._is_late() and len(self.visited.trees) > 0:
                 return False
@@ -310,7 +311,7 @@ class Search:
 
     def replayed(self, count: int, done: float) -> np.ndarray:
         """Visited trees by their posterior; earlier by a hotter one, which has more of them."""
-        joint = self.visited.tree_log_joint
+        joint = self.visited.tree_joint_estimate
         most = min(_MOST_REPLAYED, len(joint))
         foremost = np.argpartition(-joint, most - 1)[:most]
         foremost = foremost[np.isfinite(joint[foremost])]

@@ -63,6 +63,7 @@ def taken(search: Search, planned: int | None) -> Snapshot:
             "heat": list(search._heat),
             "num_listed": search.num_listed,
             "listed_share": search.listed_share,
+            "reference": [repr(float(value)) for value in search.race.reference],
             "seconds": search.history[-1].seconds if search.history else 0.0,
             "history": [_plain(report) for report in search.history],
         },
@@ -103,6 +104,10 @@ def restore(search: Search, snapshot: Snapshot) -> None:
     search._heat = heat
     search.num_listed = int(_number(values["num_listed"], 0, math.inf))
     search.listed_share = _number(values["listed_share"], 0.0, 1.0 + 1e-9)
+    reference = np.array([float(value) for value in values["reference"]])
+    if reference.shape != search.race.reference.shape:
+        raise ValueError("it was of other parts of the rows")
+    search.race.reference = reference
     search._seconds = _number(values["seconds"], 0.0, math.inf)
     search.history = [_report(n, row) for n, row in enumerate(values["history"], 1)]
     _set_random_state(search.rng, values["random"])

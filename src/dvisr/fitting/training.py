@@ -38,7 +38,8 @@ def draw_afresh(
     numbers = visited.visit(trees, islands=())
     log_joint = visited.tree_log_joint[numbers]
     weights = importance_weights(log_joint - log_q)
-    floored = np.maximum(log_joint, search.floor + visited.tree_log_prior[numbers])
+    estimate = visited.tree_joint_estimate[numbers]
+    floored = np.maximum(estimate, search.floor + visited.tree_log_prior[numbers])
     ratios = log_joint - log_q
     is_any = bool(np.isfinite(ratios.max()))
     shares = np.exp(ratios - log_total(ratios)) if is_any else np.zeros(len(ratios))
@@ -54,7 +55,7 @@ def draw_afresh(
         "unseen_share": float(is_unseen.mean()),
         "unseen_mass": float(shares[is_unseen].sum()),
         "unknown_mass": float(shares[is_unknown].sum()),
-        "invalid_share": float((log_joint == -np.inf).mean()),
+        "invalid_share": float((estimate == -np.inf).mean()),
     }
 
 

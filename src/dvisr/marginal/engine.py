@@ -18,6 +18,7 @@ from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
 from dvisr.marginal.law import DECADES, NORMAL, Law, make_fit
 from dvisr.marginal.mixtures import near_zero
+from dvisr.marginal.parts import nested_parts
 from dvisr.noise import AbstractNoise
 from dvisr.problem import Problem
 
@@ -31,6 +32,7 @@ METHODS = {
     laplace.LAPLACE: "laplace",
 }
 _TREES_A_TASK = 64
+_STARTED_TREES_A_TASK = 4  # there are many rows then
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +54,33 @@ class SureFits:
     highest: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Modes:
+    """Of one tree: log p(y | tree), how it was found, the constants of the best mode, and all
+    modes with their precisions and the logs of their masses."""
+
+    log_marginal: float
+    method: str
+    best: np.ndarray  # (constants,)
+    modes: np.ndarray  # (modes, constants)
+    precision: np.ndarray  # (modes, constants, constants)
+    masses: np.ndarray  # (modes,)
+
+
 class Engine:
-    """One problem's data and priors, ready to fit trees."""
+    """One problem's data and priors, ready to fit trees.
+
+    Parameters
+    ----------
+    library : Library
+    X : ndarray of shape (rows, columns)
+    likelihood : Likelihood
+    prior : AbstractConstantPrior
+    num_threads : int, optional
+        All cores, if not given.
+    coarse : Engine, optional
+        Of some of the rows: starts are made there, and only where they lead is gone on from.
+    """
 
     @classmethod
     def of(cls, problem: Problem, *, num_threads: int | None = None) -> Engine:
@@ -65,6 +92,31 @@ class Engine:
             num_threads=num_threads,
         )
 
+    @classmethod
+    def in_parts(
+        cls, problem: Problem, fewest: int, rng: np.random.Generator, num_threads: int | None = None
+    ) -> Engine:
+        """With a coarse one where there are more rows than `fewest`, which has a coarser one, and
+        so on down to so many rows."""
+        coarse: Engine | None = None
+        library, prior = problem.grammar.library, problem.constant_prior
+        for rows, part in nested_parts(problem.likelihood, fewest, rng):
+            X = problem.X[rows]
+            coarse = cls(library, X, part, prior, num_threads=num_threads, coarse=coarse)
+        own = problem.likelihood
+        return cls(library, problem.X, own, prior, num_threads=num_threads, coarse=coarse)
+
+    def with_prior(self, prior: AbstractConstantPrior) -> Engine:
+        coarse = None if self.coarse is None else self.coarse.with_prior(prior)
+        return Engine(
+            self.library,
+            self.X,
+            self.likelihood,
+            prior,
+            num_threads=self.num_threads,
+            coarse=coarse,
+        )
+
     def __init__(
         self,
         library: Library,
@@ -73,7 +125,9 @@ class Engine:
         prior: AbstractConstantPrior,
         *,
         num_threads: int | None = None,
+        coarse: Engine | None = None,
     ) -> None:
+        self.coarse = coarse
         self.library = library
         self.X = X
         self.likelihood = likelihood
@@ -85,15 +139,24 @@ class Engine:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.apply = make_apply(own_operators(library))
 
+    @property
+    def levels(self) -> list[Engine]:
+        """From the coarsest to this one."""
+        return [self] if self.coarse is None else [*self.coarse.levels, self]
+
     def fit(
         self,
         trees: np.ndarray,
         num_starts: int = NUM_STARTS,
         bar: float | np.ndarray = -math.inf,
+        starts: np.ndarray | None = None,
     ) -> Fits:
         """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
         will clearly not come up to a log marginal likelihood of `bar`, one for all or one a tree,
-        are fitted roughly."""
+        are fitted roughly. Descents begin at `starts` (trees, constants) alone, where they are
+        given; those that are missing at the end of a row are zero."""
+        if starts is None and self.coarse is not None and len(trees):
+            starts = self.coarse.fit(trees, num_starts).constants
         bars = np.array(np.broadcast_to(bar, len(trees)), dtype=np.float64)
         trees = np.array(trees, dtype=np.int8, order="C")
         length = max(1, trees.shape[1])
@@ -103,8 +166,11 @@ class Engine:
         values = np.full(len(trees), -np.inf)
         methods = np.full(len(trees), laplace.UNDEFINED, dtype=np.int64)
         best = np.zeros((len(trees), max(1, most)))
-        starts = np.arange(0, len(trees), _TREES_A_TASK)
-        tasks = iter([slice(start, start + _TREES_A_TASK) for start in starts])
+        given = np.zeros((len(trees), 0 if starts is None else 1, max(1, most)))
+        if starts is not None:
+            given[:, 0, : starts.shape[1]] = starts[:, : given.shape[2]]
+        a_task = _TREES_A_TASK if starts is None else _STARTED_TREES_A_TASK
+        tasks = iter([slice(start, start + a_task) for start in range(0, len(trees), a_task)])
 
         def run(_: int) -> None:
             work = make_work(length, most, self.leaves.shape[1])
@@ -114,12 +180,12 @@ class Engine:
                 if part is None:
                     return
                 laplace.fit_many(
-                    self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE,
-                    bars[part], self.law, work, fit, self.units, values[part], methods[part],
-                    best[part],
+                    self.apply, trees[part], self.language, self.leaves, num_starts,
+                    given[part], TOLERANCE, bars[part], self.law, work, fit, self.units,
+                    values[part], methods[part], best[part],
                 )  # fmt: skip
 
-        num_threads = min(self.num_threads, len(starts))
+        num_threads = min(self.num_threads, -(-len(trees) // a_task))
         if num_threads <= 1:
             run(0)
         else:
@@ -151,17 +217,34 @@ class Engine:
 
     def polish(self, tree: np.ndarray, num_starts: int = 2 * NUM_STARTS) -> np.ndarray:
         """The constants of one tree's best mode to many digits."""
+        return self.modes(tree, num_starts, POLISHED).best
+
+    def modes(self, tree: np.ndarray, num_starts: int, tolerance: float) -> Modes:
+        """Of the posterior of one tree's constants, to that tolerance in nats; all that so many
+        starts lead to. With a coarse engine, its modes are the starts."""
         tokens = np.ascontiguousarray(tree[None], dtype=np.int8)
-        k = max(1, int((tokens == self.library.constant_id).sum()))
-        best = np.zeros((1, k))
+        constant = self.library.constant_id
+        k = int((tokens == constant).sum()) if constant >= 0 else 0
+        starts = np.zeros((1, 0, max(1, k)))
+        if k > 0 and self.coarse is not None:
+            starts = self.coarse.modes(tree, num_starts, tolerance).modes[None]
+        fit = make_fit(k, self.leaves.shape[1])
+        values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
         laplace.fit_many(
-            self.apply, tokens, self.language, self.leaves, num_starts, POLISHED,
-            np.full(1, -np.inf), self.law, make_work(tokens.shape[1], k, self.leaves.shape[1]),
-            make_fit(k, self.leaves.shape[1]), self.units,
-            np.zeros(1), np.zeros(1, dtype=np.int64), best,
+            self.apply, tokens, self.language, self.leaves, num_starts,
+            np.ascontiguousarray(starts), tolerance, np.full(1, -np.inf), self.law,
+            make_work(tokens.shape[1], k, self.leaves.shape[1]), fit, self.units,
+            values, methods, best,
         )  # fmt: skip
-        found: np.ndarray = best[0]
-        return found
+        count = int(fit.num_modes[0])
+        return Modes(
+            float(values[0]),
+            METHODS[int(methods[0])],
+            best[0],
+            fit.modes[:count, : max(1, k)].copy(),
+            fit.widths[:count].copy(),
+            fit.masses[:count].copy(),
+        )
 
 
 def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:

@@ -66,9 +66,11 @@ def _sum_of_modes(count, fit):
 
 @compiled_inside
 def fit_one(
-    apply, tokens, language, leaves, num_starts, tolerance, bar, law, work, fit, units, state, best
-):
-    """log p(y | tree) and how it was found; the best constants go into `best`."""
+    apply, tokens, language, leaves, num_starts, starts, tolerance, bar, law, work, fit, units,
+    state, best,
+):  # fmt: skip
+    """log p(y | tree) and how it was found; the best constants go into `best`. Descents begin at
+    `starts` (starts, constants), where there are any, and nowhere else."""
     shape = prepare(apply, tokens, language, leaves, work)
     if not shape.is_defined:
         return -np.inf, UNDEFINED
@@ -78,9 +80,13 @@ def fit_one(
         if not misfit < np.inf:
             return -np.inf, UNDEFINED
         return law.perfect - misfit, NO_CONSTANTS
+    num_given = len(starts)
+    for number in range(num_given):
+        copy(k, starts[number], fit.candidates[number])
     count = find_modes(
-        apply, tokens, shape, language, num_starts, tolerance, bar, law, work, fit, units, state
-    )
+        apply, tokens, shape, language, num_starts, num_given, tolerance, bar, law, work, fit,
+        units, state,
+    )  # fmt: skip
     fit.num_modes[0] = count
     if count == 0:
         return -np.inf, UNDEFINED
@@ -99,6 +105,7 @@ def fit_many(
     language,
     leaves,
     num_starts,
+    starts,
     tolerance,
     bars,
     law,
@@ -109,11 +116,12 @@ def fit_many(
     methods,
     best,
 ):
+    """`starts` are (trees, starts, constants); where there are none, `num_starts` are made."""
     state = np.zeros(1, dtype=np.uint64)
     for tree in range(len(trees)):
         values[tree], methods[tree] = fit_one(
-            apply, trees[tree], language, leaves, num_starts, tolerance, bars[tree], law, work, fit,
-            units, state, best[tree],
+            apply, trees[tree], language, leaves, num_starts, starts[tree], tolerance, bars[tree],
+            law, work, fit, units, state, best[tree],
         )  # fmt: skip
 
 

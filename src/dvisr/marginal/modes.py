@@ -257,17 +257,28 @@ def _signs(k, constants):
 
 @compiled_inside
 def find_modes(
-    apply, tokens, shape, language, num_starts, tolerance, bar, law, work, fit, units, state
-):
+    apply, tokens, shape, language, num_starts, num_given, tolerance, bar, law, work, fit, units,
+    state,
+):  # fmt: skip
     """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
-    start is far below `bar`, a log marginal likelihood, it is left where it is."""
+    start is far below `bar`, a log marginal likelihood, it is left where it is. Where starts are
+    given, `num_given` of them at the beginning of `fit.candidates`, there are no others."""
     stand_alone()
     k = shape.num_constants
     always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
-    count = _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state)
+    if num_given > 0:
+        count = num_given
+        for place in range(count):
+            fit.candidate_squares[place] = 0.0
+    else:
+        count = _race(
+            apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state
+        )
     # To find every mode takes every start to its end; to find the best, some of the best.
-    finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
+    finalists = count
+    if num_given == 0 and not tolerance < _EXACTING:
+        finalists = min(count, max(3, num_starts // 3))
     found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
     ridge_misfit, ridge_signs = np.inf, -1
     highest_prior = k * log_prior(law.first, law)

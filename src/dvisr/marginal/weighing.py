@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 
@@ -11,12 +13,14 @@ from scipy.special import logsumexp
 
 from dvisr.evaluation.tree import make_work
 from dvisr.marginal import laplace
-from dvisr.marginal.engine import METHODS, Engine
+from dvisr.marginal.engine import Engine
 from dvisr.marginal.law import make_fit
 from dvisr.marginal.mixtures import TURN, Mixture, inverse, log_prior_of_turns
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12
+_VALUES_A_THREAD = 2_000_000  # draws times rows, below which a thread more is not worth it
+_MOST_VALUES = 20_000_000  # draws times rows that are held at once
 _TRIED_TURNS = (1, -1, 7)
 _SAME_PHASE = 0.1  # of a turn: modes closer than this are one
 _LEFT_OUT = 14.0  # nats below the largest: modes that the proposal leaves to the prior
@@ -96,20 +100,13 @@ def weigh(
     own = WeighingSettings() if settings is None else settings
     num_starts = own.num_starts if num_starts is None else num_starts
     tokens = np.array(tokens, dtype=np.int8)
-    k = int((tokens == engine.library.constant_id).sum()) if engine.library.constant_id >= 0 else 0
-    work = make_work(len(tokens), k, engine.leaves.shape[1])
-    fit = make_fit(k, engine.leaves.shape[1])
-    values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
-    laplace.fit_many(
-        engine.apply, tokens[None], engine.language, engine.leaves, num_starts, _TIGHT,
-        np.full(1, -np.inf), engine.law, work, fit, engine.units, values, methods, best,
-    )  # fmt: skip
-    method = METHODS[int(methods[0])]
-    if k == 0 or method == "undefined":
-        return _without_constants(float(values[0]), method)
-    count = int(fit.num_modes[0])
-    precision, modes = fit.widths[:count].copy(), fit.modes[:count, :k]
-    masses = np.where(np.isfinite(fit.masses[:count]), fit.masses[:count], -np.inf)
+    found = engine.modes(tokens, num_starts, _TIGHT)
+    method = found.method
+    constant = engine.library.constant_id
+    if constant < 0 or not (tokens == constant).any() or method == "undefined":
+        return _without_constants(found.log_marginal, method)
+    precision, modes, best, count = found.precision, found.modes, found.best, len(found.modes)
+    masses = np.where(np.isfinite(found.masses), found.masses, -np.inf)
     largest = int(np.argmax(masses)) if np.isfinite(masses).any() else 0
     phase = _phase(engine, tokens, modes[largest]) if count > 1 else -1
     if phase >= 0:
@@ -127,18 +124,18 @@ def weigh(
         phase,
     )
     wanted = own.error if error is None else error
-    weighed = _rounds(engine, tokens, mixture, rng, own, wanted, float(values[0]), is_late)
+    weighed = _rounds(engine, tokens, mixture, rng, own, wanted, found.log_marginal, is_late)
     exact = method == "exact"
-    off = np.abs(modes - best[0, :k])
+    off = np.abs(modes - best)
     if phase >= 0:
         off[:, phase] = np.abs(off[:, phase] - TURN * np.rint(off[:, phase] / TURN))
     shown = int(np.argmin(off.sum(axis=1)))
     return dataclasses.replace(
         weighed,
-        log_marginal=float(values[0]) if exact else weighed.log_marginal,
+        log_marginal=found.log_marginal if exact else weighed.log_marginal,
         error=0.0 if exact else weighed.error,
         method="exact" if exact else "importance sampling",
-        mode=best[0, :k].copy(),
+        mode=best,
         curvature=inverse(precision[shown]),
     )
 
@@ -262,14 +259,26 @@ def residuals_of(
     nats (draws,), and its residuals in units of their scales (draws, points), NaN where the tree is
     undefined."""
     points = engine.leaves.shape[1]
-    work = make_work(len(tokens), constants.shape[1], points)
-    fit = make_fit(constants.shape[1], points)
+    tokens = np.array(tokens, dtype=np.int8)
+    constants = np.array(constants, dtype=np.float64, order="C")
     misfits = np.empty(len(constants))
     residuals = np.empty((len(constants) if with_residuals else 0, points))
-    laplace.misfits_many(
-        engine.apply, np.array(tokens, dtype=np.int8), engine.language, engine.leaves,
-        np.array(constants, dtype=np.float64, order="C"), engine.law, work, fit, misfits, residuals,
-    )  # fmt: skip
+
+    def run(part: slice) -> None:
+        work = make_work(len(tokens), constants.shape[1], points)
+        fit = make_fit(constants.shape[1], points)
+        laplace.misfits_many(
+            engine.apply, tokens, engine.language, engine.leaves, constants[part], engine.law, work,
+            fit, misfits[part], residuals[part],
+        )  # fmt: skip
+
+    num_threads = min(engine.num_threads, 1 + len(constants) * points // _VALUES_A_THREAD)
+    if num_threads == 1:
+        run(slice(None))
+        return misfits, residuals
+    edges = np.linspace(0, len(constants), num_threads + 1).astype(int)
+    with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(run, [slice(*pair) for pair in itertools.pairwise(edges)]))
     return misfits, residuals
 
 
@@ -290,10 +299,12 @@ def noise_draws(
     NaN where the tree is undefined."""
     if not engine.likelihood.is_inferred:
         return np.ones(len(constants))
-    _, residuals = residuals_of(engine, tokens, constants)
     drawn = np.full(len(constants), np.nan)
-    is_defined = np.isfinite(residuals).all(axis=1)
-    drawn[is_defined] = engine.likelihood.scale_draws(rng, residuals[is_defined])
+    at_once = max(1, _MOST_VALUES // engine.leaves.shape[1])
+    for start in range(0, len(constants), at_once):
+        _, residuals = residuals_of(engine, tokens, constants[start : start + at_once])
+        defined = np.flatnonzero(np.isfinite(residuals).all(axis=1))
+        drawn[start + defined] = engine.likelihood.scale_draws(rng, residuals[defined])
     return drawn
 
 

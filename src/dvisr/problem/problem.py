@@ -42,6 +42,21 @@ class Problem:
     def X(self) -> np.ndarray:
         return self.data.X
 
+    def some(self, rows: np.ndarray) -> Problem:
+        """The same with some of the rows, by their numbers."""
+        own = self.likelihood
+        data = Dataset(
+            self.data.X[rows],
+            self.data.y[rows],
+            None if self.data.y_err is None else self.data.y_err[rows],
+            self.data.feature_names,
+        )
+        weights = None if own.weights is None else own.weights[rows]
+        position = rows if self.position is None else self.position[rows]
+        return dataclasses.replace(
+            self, data=data, likelihood=own.some(rows, weights), position=position
+        )
+
     def describe_noise(self) -> str:
         """The noise model in words."""
         return self.likelihood.describe()

@@ -46,7 +46,7 @@ class Parents:
         self, visited: VisitedTrees, island: int, settings: SearchSettings | None = None
     ) -> None:
         self._settings = SearchSettings() if settings is None else settings
-        joint = np.where(visited.forms_of_island(island), visited.form_log_joint, -np.inf)
+        joint = np.where(visited.forms_of_island(island), visited.form_joint_estimate, -np.inf)
         count = min(self._settings.most_parents, len(joint))
         foremost = np.argpartition(-joint, count - 1)[:count]
         foremost = foremost[np.isfinite(joint[foremost])]
@@ -58,7 +58,7 @@ class Parents:
         """Places of the best of each size, judged by the likelihood: the prior is the same for all
         of a size, or nearly."""
         sizes = (self.trees >= 0).sum(axis=1)
-        fit = visited.form_log_marginal[foremost]
+        fit = visited.form_estimate[foremost]
         found = []
         for size in np.unique(sizes):
             own = np.flatnonzero(sizes == size)

@@ -74,9 +74,9 @@ class Matching:
     def __init__(
         self, problem: Problem, engine: Engine, algebra: Algebra, settings: SearchSettings
     ) -> None:
-        self._problem, self._engine, self._settings = problem, engine, settings
+        self._problem, self._settings = problem, settings
         self._legality = Legality(problem.grammar)
-        law = engine.law
+        law, self._coarsest = engine.law, engine.levels[0]
         chosen = np.arange(len(law.y))
         if len(chosen) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_ROWS, replace=False))
@@ -86,7 +86,9 @@ class Matching:
         self._row_weights = law.counts[chosen] * unit**2
         spread = float(np.var(law.y * law.inverse)) or 1.0
         self.floor = 1e-6 * spread * len(chosen)
-        self.half = 0.5 * (law.observations + 1.0)
+        # The few that are compared speak for no more than those that trees race on.
+        counted = law.observations if engine.coarse is None else len(self._coarsest.X)
+        self.half = 0.5 * (counted + 1.0)
         self.column = next(
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
@@ -127,7 +129,7 @@ class Matching:
 
     def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
         """Trees that have a subtree of one of these replaced; the best, at most so many."""
-        constants = self._engine.fit(trees, self._settings.num_starts).constants
+        constants = self._coarsest.fit(trees, self._settings.num_starts).constants
         return self._filled(
             self._contexts(trees, constants, 1), most, self._settings.step_functions
         )
@@ -230,7 +232,7 @@ class Matching:
             )  # fmt: skip
 
         starts = range(0, count, _CONTEXTS_A_TASK)
-        with concurrent.futures.ThreadPoolExecutor(self._engine.num_threads) as pool:
+        with concurrent.futures.ThreadPoolExecutor(self._coarsest.num_threads) as pool:
             list(pool.map(run, [slice(start, start + _CONTEXTS_A_TASK) for start in starts]))
         return functions, kinds, scores
 

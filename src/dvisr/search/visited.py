@@ -13,6 +13,7 @@ import numpy as np
 
 from dvisr.prior import TreePrior
 from dvisr.search.forms import Algebra, forms
+from dvisr.search.racing import Looks
 
 MAX_FORMS = 400_000
 _KEPT = 0.5  # the share of `max_forms` that is kept when there are more
@@ -20,8 +21,8 @@ _KEPT = 0.5  # the share of `max_forms` that is kept when there are more
 NUM_ISLANDS = 2
 ALL_ISLANDS = tuple(range(NUM_ISLANDS))
 
-# From trees (n, length) to log p(y | tree) (n,).
-Fit = Callable[[np.ndarray], np.ndarray]
+# From trees (n, length) and their log priors to log p(y | tree) (n,).
+Fit = Callable[[np.ndarray, np.ndarray], Looks]
 
 
 class _Column:
@@ -70,7 +71,8 @@ class VisitedTrees:
     algebra : Algebra
         Decides which trees have one canonical form.
     fit : callable
-        From trees (n, length) to log p(y | tree) of each; asked once for each form.
+        From trees (n, length) and their log priors to a first look at each; asked once for each
+        form.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class VisitedTrees:
         self._form_key = _Column(np.int64)
         self._form_likeliest = _Column(np.int64)  # the number of the form's likeliest tree
         self._form_log_marginal = _Column(np.float64)
+        self._form_estimate = _Column(np.float64)
         self._form_log_prior = _Column(np.float64)  # of all its visited trees together
         self.num_visits = 0
         self.num_undefined = 0
@@ -118,8 +121,27 @@ class VisitedTrees:
 
     @property
     def form_log_marginal(self) -> np.ndarray:
-        """log p(y | tree), the same for all trees of a form."""
+        """log p(y | tree), the same for all trees of a form; -inf where that is undefined, or a
+        look at part of the rows showed that it is next to nothing beside another's."""
         return self._form_log_marginal.rows
+
+    @property
+    def form_estimate(self) -> np.ndarray:
+        """As `form_log_marginal`, with an estimate where it was not worked out on all rows: what
+        the search goes by, and the posterior does not."""
+        return self._form_estimate.rows
+
+    @property
+    def form_joint_estimate(self) -> np.ndarray:
+        """As `form_log_joint`, by the estimates."""
+        joint: np.ndarray = self._form_log_prior.rows + self.form_estimate
+        return joint
+
+    @property
+    def tree_joint_estimate(self) -> np.ndarray:
+        """As `tree_log_joint`, by the estimates."""
+        joint: np.ndarray = self.tree_log_prior + self.form_estimate[self.tree_form]
+        return joint
 
     @property
     def form_log_prior(self) -> np.ndarray:
@@ -146,6 +168,7 @@ class VisitedTrees:
     def set_log_marginal(self, form: int, value: float) -> None:
         """Replace log p(y | tree) of one form by a better value."""
         self.form_log_marginal[form] = value
+        self.form_estimate[form] = value
 
     def contains(self, trees: np.ndarray) -> np.ndarray:
         """Whether each of the trees (n, length) was visited."""
@@ -215,10 +238,11 @@ class VisitedTrees:
         self._tree_islands.extend(np.zeros((len(trees), NUM_ISLANDS), dtype=bool))
         if new:
             rows = np.array(new)
-            values = self._fit(trees[rows])
-            self.num_undefined += int((values == -np.inf).sum())
+            looks = self._fit(trees[rows], log_prior[rows])
+            self.num_undefined += int((looks.estimate == -np.inf).sum())
             self._form_key.extend(keys[rows])
-            self._form_log_marginal.extend(values)
+            self._form_log_marginal.extend(looks.log_marginal)
+            self._form_estimate.extend(looks.estimate)
             self._form_log_prior.extend(np.full(len(rows), -np.inf))
             self._form_likeliest.extend(first + rows)
         np.logaddexp.at(self._form_log_prior.rows, of_form, log_prior)
@@ -237,6 +261,7 @@ class VisitedTrees:
             "tree_islands": self._tree_islands.rows.copy(),
             "form_likeliest": self._form_likeliest.rows.astype(np.int32),
             "form_log_marginal": self.form_log_marginal.copy(),
+            "form_estimate": self.form_estimate.copy(),
             "form_log_prior": self.form_log_prior.copy(),
             "counts": np.array([self.num_visits, self.num_undefined], dtype=np.int64),
         }
@@ -251,6 +276,7 @@ class VisitedTrees:
             "tree_form": (num_trees,), "tree_log_prior": (num_trees,), "counts": (2,),
             "tree_islands": (num_trees, NUM_ISLANDS), "form_log_marginal": (num_forms,),
             "form_log_prior": (num_forms,), "form_likeliest": (num_forms,),
+            "form_estimate": (num_forms,),
         }  # fmt: skip
         if trees.dtype != np.int8 or any(state[n].shape != s for n, s in shapes.items()):
             raise ValueError("the arrays of visited trees do not fit each other")
@@ -275,6 +301,7 @@ class VisitedTrees:
         self._form_key.replace(form_keys)
         self._form_likeliest.replace(likeliest)
         self._form_log_marginal.replace(state["form_log_marginal"])
+        self._form_estimate.replace(state["form_estimate"])
         self._form_log_prior.replace(state["form_log_prior"])
         self.num_visits, self.num_undefined = (int(count) for count in counts)
 
@@ -288,7 +315,7 @@ class VisitedTrees:
             return
         num_kept = max(1, int(_KEPT * max_forms))
         kept_forms = np.zeros(self.num_forms, dtype=bool)
-        kept_forms[np.argsort(-self.form_log_joint, kind="stable")[:num_kept]] = True
+        kept_forms[np.argsort(-self.form_joint_estimate, kind="stable")[:num_kept]] = True
         kept_trees = kept_forms[self.tree_form]
         new_form = np.cumsum(kept_forms) - 1
         new_tree = np.cumsum(kept_trees) - 1
@@ -300,6 +327,7 @@ class VisitedTrees:
             self._form_key,
             self._form_likeliest,
             self._form_log_marginal,
+            self._form_estimate,
             self._form_log_prior,
         ):
             column.keep(kept_forms)

@@ -1,0 +1,115 @@
+"""Many rows: new trees race on parts of them, and those that may matter are weighed on all.
+
+A part's rows stand for all rows (`dvisr.marginal.parts`), so that a log joint on a part estimates
+that on all rows. Its error is common to all trees, but for what two trees differ by; that grows
+with the rows that a row of the part stands for. So every tree is held against one that was weighed
+on all rows, the likeliest so far, part by part: it goes on to the next part, with the constants
+that it has by then, unless it is behind by more than the error may come to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from dvisr.marginal import Engine
+
+
+@dataclasses.dataclass(frozen=True)
+class Looks:
+    """First looks at trees.
+
+    Parameters
+    ----------
+    log_marginal : ndarray of shape (trees,)
+        log p(y | tree) on all rows; -inf where that is undefined or was not worked out.
+    estimate : ndarray of shape (trees,)
+        The same, or where it was not worked out an estimate, for the search to go by.
+    """
+
+    log_marginal: np.ndarray
+    estimate: np.ndarray
+
+
+class Race:
+    """Fits trees on more and more rows.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of all rows, with coarse ones of parts of them.
+    num_starts : int
+        Of the optimiser, on the smallest part.
+    hopeless, hopeless_a_row : float
+        Nats behind the likeliest tree from which on a tree is left: so many, and so many more for
+        each row that a row of the part stands for.
+    """
+
+    def __init__(
+        self, engine: Engine, num_starts: int, hopeless: float, hopeless_a_row: float
+    ) -> None:
+        self._levels, self._num_starts = engine.levels, num_starts
+        rows = len(engine.X)
+        self._margins = [hopeless + hopeless_a_row * rows / len(e.X) for e in self._levels[:-1]]
+        # Log joints of the likeliest tree so far, on each part and on all rows.
+        self.reference = np.full(len(self._levels), -np.inf)
+        self.num_fitted = np.zeros(len(self._levels), dtype=np.int64)  # trees, on each
+
+    @property
+    def num_rows(self) -> int:
+        """On which all trees are fitted."""
+        return len(self._levels[0].X)
+
+    def look(self, trees: np.ndarray, log_prior: np.ndarray) -> Looks:
+        """At trees (trees, length) whose log prior is given."""
+        self.num_fitted[0] += len(trees)
+        bars = self._bar(0) - log_prior
+        fits = self._levels[0].fit(trees, self._num_starts, bars)
+        joint = fits.log_marginal + log_prior
+        whole, estimate = np.full(len(trees), -np.inf), np.full(len(trees), -np.inf)
+        best = int(np.argmax(joint)) if len(joint) else 0
+        first = np.zeros(len(trees), dtype=bool)
+        # The best of them alone, lest there be nothing yet to hold the others against.
+        first[best : best + 1] = joint[best : best + 1] > self.reference[0]
+        for chosen in (first, ~first):
+            places = np.flatnonzero(chosen)
+            looks = self._climb(
+                trees[places], log_prior[places], joint[places], fits.constants[places]
+            )
+            whole[places], estimate[places] = looks.log_marginal, looks.estimate
+        return Looks(whole, estimate)
+
+    def _bar(self, level: int) -> float:
+        """The least log joint on a part with which a tree goes on from there."""
+        return float(self.reference[level]) - self._margins[level]
+
+    def _climb(
+        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, constants: np.ndarray
+    ) -> Looks:
+        """From their log joints on the smallest part."""
+        joints = np.full((len(self._levels), len(trees)), -np.inf)
+        reached = np.zeros(len(trees), dtype=np.int64)
+        joints[0] = joint
+        alive = np.arange(len(trees))
+        last = len(self._levels) - 1
+        for level in range(last):
+            goes_on = np.isfinite(joints[level, alive]) & (joints[level, alive] > self._bar(level))
+            alive, constants = alive[goes_on], constants[goes_on]
+            if len(alive) == 0:
+                break
+            fits = self._levels[level + 1].fit(trees[alive], starts=constants)
+            self.num_fitted[level + 1] += len(alive)
+            joints[level + 1, alive] = fits.log_marginal + log_prior[alive]
+            reached[alive], constants = level + 1, fits.constants
+        is_whole = reached == last
+        if is_whole.any():
+            best = int(np.argmax(joints[last]))
+            if joints[last, best] > self.reference[last]:
+                self.reference = joints[:, best].copy()
+        known = joints[reached, np.arange(len(trees))]
+        with np.errstate(invalid="ignore"):
+            ahead = known - self.reference[reached]
+        estimate = np.where(is_whole, known, self.reference[last] + ahead) - log_prior
+        estimate = np.where(np.isnan(estimate), -np.inf, estimate)
+        return Looks(np.where(is_whole, estimate, -np.inf), estimate)
