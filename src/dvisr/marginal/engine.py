@@ -32,6 +32,7 @@ METHODS = {
     laplace.LAPLACE: "laplace",
 }
 _TREES_A_TASK = 64
+_LISTED_MODES = 4  # of a tree
 _STARTED_TREES_A_TASK = 4  # there are many rows then
 
 
@@ -42,6 +43,7 @@ class Fits:
     log_marginal: np.ndarray
     method: np.ndarray
     constants: np.ndarray  # (trees, most constants)
+    modes: np.ndarray  # (trees, modes, most constants): this one and other high ones, or NaN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,10 +155,10 @@ class Engine:
     ) -> Fits:
         """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
         will clearly not come up to a log marginal likelihood of `bar`, one for all or one a tree,
-        are fitted roughly. Descents begin at `starts` (trees, constants) alone, where they are
-        given; those that are missing at the end of a row are zero."""
+        are fitted roughly. Descents begin at `starts` alone, where they are given, as the modes of
+        another fit of these trees are."""
         if starts is None and self.coarse is not None and len(trees):
-            starts = self.coarse.fit(trees, num_starts).constants
+            starts = self.coarse.fit(trees, num_starts).modes
         bars = np.array(np.broadcast_to(bar, len(trees)), dtype=np.float64)
         trees = np.array(trees, dtype=np.int8, order="C")
         length = max(1, trees.shape[1])
@@ -166,9 +168,10 @@ class Engine:
         values = np.full(len(trees), -np.inf)
         methods = np.full(len(trees), laplace.UNDEFINED, dtype=np.int64)
         best = np.zeros((len(trees), max(1, most)))
-        given = np.zeros((len(trees), 0 if starts is None else 1, max(1, most)))
+        modes = np.full((len(trees), _LISTED_MODES, max(1, most)), np.nan)
+        given = modes[:, :0].copy()
         if starts is not None:
-            given[:, 0, : starts.shape[1]] = starts[:, : given.shape[2]]
+            given = np.array(starts[:, :, : max(1, most)], order="C")
         a_task = _TREES_A_TASK if starts is None else _STARTED_TREES_A_TASK
         tasks = iter([slice(start, start + a_task) for start in range(0, len(trees), a_task)])
 
@@ -182,7 +185,7 @@ class Engine:
                 laplace.fit_many(
                     self.apply, trees[part], self.language, self.leaves, num_starts,
                     given[part], TOLERANCE, bars[part], self.law, work, fit, self.units,
-                    values[part], methods[part], best[part],
+                    values[part], methods[part], best[part], modes[part],
                 )  # fmt: skip
 
         num_threads = min(self.num_threads, -(-len(trees) // a_task))
@@ -191,7 +194,7 @@ class Engine:
         else:
             with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
                 list(pool.map(run, range(num_threads)))
-        return Fits(values, methods, best)
+        return Fits(values, methods, best, modes)
 
     def fit_surely(self, trees: np.ndarray, num_starts: int, change: float) -> SureFits:
         """As `fit`, again and again with three times the starts until the value of a tree changes
@@ -234,7 +237,7 @@ class Engine:
             self.apply, tokens, self.language, self.leaves, num_starts,
             np.ascontiguousarray(starts), tolerance, np.full(1, -np.inf), self.law,
             make_work(tokens.shape[1], k, self.leaves.shape[1]), fit, self.units,
-            values, methods, best,
+            values, methods, best, np.zeros((1, 0, max(1, k))),
         )  # fmt: skip
         count = int(fit.num_modes[0])
         return Modes(

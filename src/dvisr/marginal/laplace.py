@@ -16,6 +16,7 @@ from dvisr.marginal.optimising import misfit_at
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
 _BELOW = 20.0  # a mode so much lower than the best is left out
+_SAME = 1e-6  # nats between modes that are listed once
 
 
 @compiled_inside
@@ -65,12 +66,34 @@ def _sum_of_modes(count, fit):
 
 
 @compiled_inside
+def _list_modes(k, count, best, modes, fit):
+    """The best, then others that are not much lower; of those that are equally high, as mirror
+    images are, one."""
+    lowest, last = fit.heights[best], -np.inf
+    for mode in range(count):
+        lowest = min(lowest, fit.heights[mode])
+    for place in range(len(modes)):
+        own = best if place == 0 else -1
+        for mode in range(count if place > 0 else 0):
+            height = fit.heights[mode]
+            is_high = fit.kinds[mode] != IN_LOGS and height < lowest + _BELOW
+            is_new = height > last + _SAME and abs(height - fit.heights[best]) > _SAME
+            if is_high and is_new and (own < 0 or height < fit.heights[own]):
+                own = mode
+        if own < 0:
+            break
+        last = fit.heights[own] if place > 0 else last
+        copy(k, fit.modes[own], modes[place])
+
+
+@compiled_inside
 def fit_one(
     apply, tokens, language, leaves, num_starts, starts, tolerance, bar, law, work, fit, units,
-    state, best,
+    state, best, modes,
 ):  # fmt: skip
-    """log p(y | tree) and how it was found; the best constants go into `best`. Descents begin at
-    `starts` (starts, constants), where there are any, and nowhere else."""
+    """log p(y | tree) and how it was found; the best constants go into `best`, and with those of
+    other high modes into `modes`, as far as there are any. Descents begin at `starts` (starts,
+    constants; NaN for none), where there is room for any, and nowhere else."""
     shape = prepare(apply, tokens, language, leaves, work)
     if not shape.is_defined:
         return -np.inf, UNDEFINED
@@ -83,6 +106,7 @@ def fit_one(
     num_given = len(starts)
     for number in range(num_given):
         copy(k, starts[number], fit.candidates[number])
+        fit.candidate_squares[number] = np.inf if np.isnan(starts[number, 0]) else 0.0
     count = find_modes(
         apply, tokens, shape, language, num_starts, num_given, tolerance, bar, law, work, fit,
         units, state,
@@ -90,7 +114,9 @@ def fit_one(
     fit.num_modes[0] = count
     if count == 0:
         return -np.inf, UNDEFINED
-    copy(k, fit.modes[_best_mode(count, fit)], best)
+    highest = _best_mode(count, fit)
+    copy(k, fit.modes[highest], best)
+    _list_modes(k, count, highest, modes, fit)
     value = law.perfect + _sum_of_modes(count, fit)
     if shape.is_affine and law.prior == NORMAL and law.is_linear:
         value = log_marginal_if_linear(apply, shape, law, work, fit)
@@ -115,13 +141,15 @@ def fit_many(
     values,
     methods,
     best,
+    modes,
 ):
-    """`starts` are (trees, starts, constants); where there are none, `num_starts` are made."""
+    """`starts` are (trees, starts, constants); where there are none, `num_starts` are made. Into
+    `modes` (trees, modes, constants) go the highest modes."""
     state = np.zeros(1, dtype=np.uint64)
     for tree in range(len(trees)):
         values[tree], methods[tree] = fit_one(
             apply, trees[tree], language, leaves, num_starts, starts[tree], tolerance, bars[tree],
-            law, work, fit, units, state, best[tree],
+            law, work, fit, units, state, best[tree], modes[tree],
         )  # fmt: skip
 
 

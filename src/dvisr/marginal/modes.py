@@ -267,11 +267,8 @@ def find_modes(
     k = shape.num_constants
     always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
-    if num_given > 0:
-        count = num_given
-        for place in range(count):
-            fit.candidate_squares[place] = 0.0
-    else:
+    count = num_given
+    if num_given == 0:
         count = _race(
             apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state
         )

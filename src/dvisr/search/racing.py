@@ -75,7 +75,7 @@ class Race:
         for chosen in (first, ~first):
             places = np.flatnonzero(chosen)
             looks = self._climb(
-                trees[places], log_prior[places], joint[places], fits.constants[places]
+                trees[places], log_prior[places], joint[places], fits.modes[places]
             )
             whole[places], estimate[places] = looks.log_marginal, looks.estimate
         return Looks(whole, estimate)
@@ -85,9 +85,9 @@ class Race:
         return float(self.reference[level]) - self._margins[level]
 
     def _climb(
-        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, constants: np.ndarray
+        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, modes: np.ndarray
     ) -> Looks:
-        """From their log joints on the smallest part."""
+        """From their log joints and modes on the smallest part."""
         joints = np.full((len(self._levels), len(trees)), -np.inf)
         reached = np.zeros(len(trees), dtype=np.int64)
         joints[0] = joint
@@ -95,13 +95,13 @@ class Race:
         last = len(self._levels) - 1
         for level in range(last):
             goes_on = np.isfinite(joints[level, alive]) & (joints[level, alive] > self._bar(level))
-            alive, constants = alive[goes_on], constants[goes_on]
+            alive, modes = alive[goes_on], modes[goes_on]
             if len(alive) == 0:
                 break
-            fits = self._levels[level + 1].fit(trees[alive], starts=constants)
+            fits = self._levels[level + 1].fit(trees[alive], starts=modes)
             self.num_fitted[level + 1] += len(alive)
             joints[level + 1, alive] = fits.log_marginal + log_prior[alive]
-            reached[alive], constants = level + 1, fits.constants
+            reached[alive], modes = level + 1, fits.modes
         is_whole = reached == last
         if is_whole.any():
             best = int(np.argmax(joints[last]))
