@@ -24,10 +24,11 @@ from dvisr.fitting.lessons import make_lesson, teach
 from dvisr.fitting.network import AbstractNetwork, trees_only_writer
 from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
-from dvisr.policy.vocabulary import why_unknown
+from dvisr.policy.vocabulary import MOST_COLUMNS, why_unknown
 from dvisr.pretraining.weights import digest, load_network, named_arrays
 from dvisr.problem import Problem
 from dvisr.sampling.unfolding import Unfolded
+from dvisr.search.screening import leading_columns
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
 from dvisr.settings import SearchSettings
 
@@ -89,7 +90,9 @@ class PretrainedNetwork(AbstractNetwork):
         """Until enough prefixes were looked at; a batch for each island at the least."""
         own, problem = self._settings, self._problem
         network = network_of(own.network)
-        table = make_table(problem.X, problem.data.y, np.random.default_rng(self._seed))
+        columns = leading_columns(problem.X, problem.data.y, MOST_COLUMNS)
+        rng = np.random.default_rng(self._seed)
+        table = make_table(problem.X[:, columns], problem.data.y, rng)
         policy = DataPolicy.create(
             network,
             _read(network, table),
@@ -97,6 +100,7 @@ class PretrainedNetwork(AbstractNetwork):
             problem.grammar.max_tokens,
             key=jax.random.key(self._seed),
             adapter_width=own.adapter_width,
+            columns=columns.tolist(),
         )
         writer = trees_only_writer(problem.grammar, problem.tree_prior)
         self._unfolded = Unfolded(policy, writer)

@@ -239,6 +239,7 @@ class SearchFitter(AbstractFitter):
                 "num_steps": len(search.history),
                 "num_rows": search.problem.likelihood.count,
                 "num_raced_rows": search.race.num_rows,
+                "num_forms_on_all_rows": search.visited.num_weighed,
                 "r2": checks.explained(search.problem, posterior),
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "network": None if search.network is None else search.network.name,

@@ -8,6 +8,7 @@ blocks, and a test holds them to the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -282,8 +283,10 @@ class DataPolicy(AbstractPolicy):
         *,
         key: PRNGKeyArray,
         adapter_width: int = 64,
+        columns: Sequence[int] | None = None,
     ) -> DataPolicy:
-        words = jnp.asarray(np.asarray(vocabulary.words_of(library)))
+        """`columns` are those of the table that the rows were read of, if not the first ones."""
+        words = jnp.asarray(np.asarray(vocabulary.words_of(library, columns)))
         width = network.decoder.places.shape[1]
         return cls(
             decoder=network.decoder,

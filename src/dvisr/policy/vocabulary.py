@@ -9,6 +9,7 @@ about writing it, so that the prior alone does.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,12 +26,15 @@ OTHER = _FIRST_COLUMN + MOST_COLUMNS
 SIZE = OTHER + 1
 
 
-def words_of(library: Library) -> np.ndarray:
-    """The vocabulary's number of each token of a library, int32."""
-    return np.array([_word(token) for token in library], dtype=np.int32)
+def words_of(library: Library, columns: Sequence[int] | None = None) -> np.ndarray:
+    """The vocabulary's number of each token of a library, int32. `columns` are those of the table
+    that are read, in their order; the first ones, unless they are given."""
+    read = range(MOST_COLUMNS) if columns is None else columns
+    places = {int(column): place for place, column in enumerate(read)}
+    return np.array([_word(token, places) for token in library], dtype=np.int32)
 
 
-def _word(token: Token) -> int:
+def _word(token: Token, places: dict[int, int]) -> int:
     if token.kind is Kind.OPERATOR:
         return OPERATORS.index(token.name) if token.name in OPERATORS else OTHER
     if token.kind is Kind.LITERAL:
@@ -38,16 +42,13 @@ def _word(token: Token) -> int:
         return _FIRST_NUMBER + close[0] if close else OTHER
     if token.kind is Kind.CONSTANT:
         return CONSTANT
-    return _FIRST_COLUMN + token.column if token.column < MOST_COLUMNS else OTHER
+    return _FIRST_COLUMN + places[token.column] if token.column in places else OTHER
 
 
 def why_unknown(library: Library) -> str:
     """Why a library is too far from the network's own language, or an empty text."""
     words = words_of(library)
     operators = [w for w, token in zip(words, library, strict=True) if not token.is_leaf]
-    num_columns = len(library.ids_of_kind(Kind.VARIABLE))
-    if num_columns > MOST_COLUMNS:
-        return f"the table has {num_columns} columns, and the network reads {MOST_COLUMNS}"
     known = sum(word != OTHER for word in operators)
     if 2 * known < len(operators):
         return f"the network knows {known} of the {len(operators)} operators"

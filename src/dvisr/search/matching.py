@@ -14,19 +14,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dvisr.evaluation import evaluate_batch
 from dvisr.library.compiling import compiled
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
-from dvisr.search.forms import Algebra, forms
+from dvisr.search.forms import Algebra
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
-from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.search.table import LARGEST, likeliest_functions
 from dvisr.settings import SearchSettings
 
 _MOST_ROWS = 20  # that functions are compared at
-_TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
-_LARGEST = 1e100  # of a value
 _WEIGHTS_APART = 1e3  # the largest weight of a row is so many times the median at most
 _LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
 _KINDS = 4  # g, g * c, g + c, g * c + c
@@ -93,30 +90,15 @@ class Matching:
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
         self._wrapped = _wrappings(problem)
-        self._make_table(algebra)
+        table = likeliest_functions(problem, algebra, settings.table_functions, self.X)
+        self.trees, self.log_prior = table.trees, table.log_prior
+        self._values = np.ascontiguousarray(table.values.T)
+        self._sizes = (self.trees >= 0).sum(axis=1)
 
     @property
     def values(self) -> np.ndarray:
         """Of the table's functions at the rows that are compared, (functions, rows)."""
         return self._values.T
-
-    def _make_table(self, algebra: Algebra) -> None:
-        """The likeliest functions without constants that are defined at all rows, each once."""
-        problem, most = self._problem, self._settings.table_functions
-        constant = problem.grammar.library.constant_id
-        parts = of_subtrees(problem.grammar, problem.tree_prior, problem.grammar.max_tokens)
-        trees, _ = likeliest_trees(*parts, _TREES_A_FUNCTION * most, leaving_out=(constant,))
-        _, first = np.unique(forms(trees, algebra), return_index=True)
-        trees = trees[np.sort(first)]
-        values, is_valid = evaluate_batch(problem.grammar.library, trees, self.X)
-        is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < _LARGEST).all(axis=1)
-        trees, values = trees[is_valid], values[is_valid]
-        _, first = np.unique(_hashed(values), return_index=True)
-        kept = np.sort(first)[:most]
-        self.trees, self._values = trees[kept], np.ascontiguousarray(values[kept].T)
-        prior = parts[1]
-        self.log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
-        self._sizes = (self.trees >= 0).sum(axis=1)
 
     def likeliest(self, most: int, is_late: Callable[[], bool] = lambda: False) -> np.ndarray:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
@@ -173,7 +155,7 @@ class Matching:
         target, slope = found
         with np.errstate(all="ignore"):
             weight = slope**2 * self._row_weights
-            is_known = np.isfinite(weight) & (weight > 0.0) & (np.abs(target) < _LARGEST)
+            is_known = np.isfinite(weight) & (weight > 0.0) & (np.abs(target) < LARGEST)
         if is_known.sum() < max(2.0, _LEAST_ROWS * len(target)):
             return None
         weight = np.where(is_known, weight, 0.0)
@@ -249,18 +231,6 @@ def _wrappings(problem: Problem) -> list[tuple[list[int], list[int]] | None]:
         if times is not None:
             wrapped[3] = ([plus, times], [constant, constant])
     return wrapped
-
-
-def _hashed(values: np.ndarray) -> np.ndarray:
-    """A number for the values of each function to ten digits: a function that is worked out in two
-    ways has the same."""
-    mantissa, exponent = np.frexp(values)
-    rounded = np.ldexp(np.round(mantissa * 2.0**33), exponent) + 0.0  # no negative zero
-    factors = np.random.default_rng(0).integers(0, 2**63, values.shape[1], dtype=np.uint64) | 1
-    bits = rounded.view(np.uint64)
-    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    found: np.ndarray = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
-    return found
 
 
 @compiled

@@ -20,6 +20,7 @@ from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
 from dvisr.search.matching import Matching
+from dvisr.search.screening import leading_columns
 
 # What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
 _OUTER = ("?", "sqrt ?", "square ?", "exp ?", "log ?", "/ 1 ?")
@@ -120,7 +121,10 @@ class Pairing:
 
     def _outers(self) -> list[_Outer]:
         """As far as the library has words for them and they can be undone."""
-        columns = self._library.ids_of_kind(Kind.VARIABLE)[:_MOST_COLUMNS]
+        data = self._problem.data
+        tokens = {self._library[n].column: n for n in self._library.ids_of_kind(Kind.VARIABLE)}
+        leading = leading_columns(data.X, data.y, _MOST_COLUMNS).tolist()
+        columns = [tokens[column] for column in leading if column in tokens]
         fewer = int(_FEWER * self._count)
         asked = [(text, -1, self._count) for text in _OUTER]
         asked += [(text, int(column), fewer) for column in columns for text in _WITH_COLUMN]

@@ -165,6 +165,11 @@ class VisitedTrees:
         """How many forms there are."""
         return len(self.form_log_marginal)
 
+    @property
+    def num_weighed(self) -> int:
+        """How many forms have a log p(y | tree) on all rows that is not -inf."""
+        return int(np.isfinite(self.form_log_marginal).sum())
+
     def set_log_marginal(self, form: int, value: float) -> None:
         """Replace log p(y | tree) of one form by a better value."""
         self.form_log_marginal[form] = value

@@ -1,0 +1,86 @@
+"""A table of the likeliest functions, before the data are seen, with their values at some rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from dvisr.evaluation import evaluate_batch
+from dvisr.constraints import Grammar
+from dvisr.library import Kind
+from dvisr.prior import TreePrior
+from dvisr.problem import Problem
+from dvisr.search.forms import Algebra, forms
+from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.search.screening import leading_columns
+
+LARGEST = 1e100  # of a value
+_TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
+_MOST_COLUMNS = 10  # beyond which half of the table is of so many columns alone
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionTable:
+    """Functions without constants, each once, the likeliest first.
+
+    Parameters
+    ----------
+    trees : ndarray of shape (functions, max_tokens)
+    values : ndarray of shape (functions, rows)
+    log_prior : ndarray of shape (functions,)
+        As parts of trees: the prior of sizes at its highest counts for nothing.
+    """
+
+    trees: np.ndarray
+    values: np.ndarray
+    log_prior: np.ndarray
+
+
+def likeliest_functions(
+    problem: Problem, algebra: Algebra, most: int, X: np.ndarray
+) -> FunctionTable:
+    """At most so many that are defined at all rows of X and differ there. Where there are many
+    columns, every second one has only columns that explain the target (`screening`): functions of
+    any two or three of thirty would fill the table before larger ones come."""
+    trees = _trees(problem, _TREES_A_FUNCTION * most)
+    _, first = np.unique(forms(trees, algebra), return_index=True)
+    trees = trees[np.sort(first)]
+    values, is_valid = evaluate_batch(problem.grammar.library, trees, X)
+    is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < LARGEST).all(axis=1)
+    trees, values = trees[is_valid], values[is_valid]
+    _, first = np.unique(_hashed(values), return_index=True)
+    kept = np.sort(first)[:most]
+    prior = _parts(problem)[1]
+    log_prior = np.asarray(prior.log_prob(np, trees[kept])) - float(np.max(prior.log_size))
+    return FunctionTable(trees[kept], values[kept], log_prior)
+
+
+def _parts(problem: Problem) -> tuple[Grammar, TreePrior]:
+    return of_subtrees(problem.grammar, problem.tree_prior, problem.grammar.max_tokens)
+
+
+def _trees(problem: Problem, most: int) -> np.ndarray:
+    library, data = problem.grammar.library, problem.data
+    parts, constant = _parts(problem), library.constant_id
+    leading = set(leading_columns(data.X, data.y, _MOST_COLUMNS).tolist())
+    others = [n for n in library.ids_of_kind(Kind.VARIABLE) if library[n].column not in leading]
+    if not others:
+        return likeliest_trees(*parts, most, leaving_out=(constant,))[0]
+    any_column, _ = likeliest_trees(*parts, most // 2, leaving_out=(constant,))
+    led, _ = likeliest_trees(*parts, most // 2, leaving_out=(constant, *others))
+    turns = np.concatenate([2 * np.arange(len(any_column)), 2 * np.arange(len(led)) + 1])
+    both: np.ndarray = np.concatenate([any_column, led])[np.argsort(turns, kind="stable")]
+    return both
+
+
+def _hashed(values: np.ndarray) -> np.ndarray:
+    """A number for the values of each function to ten digits: a function that is worked out in two
+    ways has the same."""
+    mantissa, exponent = np.frexp(values)
+    rounded = np.ldexp(np.round(mantissa * 2.0**33), exponent) + 0.0  # no negative zero
+    factors = np.random.default_rng(0).integers(0, 2**63, values.shape[1], dtype=np.uint64) | 1
+    bits = rounded.view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    found: np.ndarray = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    return found
