@@ -74,9 +74,7 @@ class Race:
         first[best : best + 1] = joint[best : best + 1] > self.reference[0]
         for chosen in (first, ~first):
             places = np.flatnonzero(chosen)
-            looks = self._climb(
-                trees[places], log_prior[places], joint[places], fits.modes[places]
-            )
+            looks = self._climb(trees[places], log_prior[places], joint[places], fits.modes[places])
             whole[places], estimate[places] = looks.log_marginal, looks.estimate
         return Looks(whole, estimate)
 

@@ -54,9 +54,7 @@ def _binned(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return bins, is_in.reshape(len(X), -1)
 
 
-def _gains(
-    bins: np.ndarray, is_in: np.ndarray, left: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _gains(bins: np.ndarray, is_in: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each pair of columns, and on the diagonal of each column: the squares that its cells'
     means explain, less what chance would, and the standard deviation of the latter."""
     count = bins.shape[1]

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from dvisr.evaluation import evaluate_batch
 from dvisr.constraints import Grammar
+from dvisr.evaluation import evaluate_batch
 from dvisr.library import Kind
 from dvisr.prior import TreePrior
 from dvisr.problem import Problem
