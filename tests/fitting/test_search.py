@@ -16,6 +16,7 @@ from dvisr.counting import count_by_size
 from dvisr.expression import Expression
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
 from dvisr.fitting.search import Search
+from dvisr.marginal import Engine, weigh
 from dvisr.settings import CheckSettings, FitSettings, SearchSettings, WeighingSettings
 from tests.fitting.problems import LINE, X, problem_of, searching
 
@@ -187,3 +188,44 @@ def test_a_search_may_be_alone() -> None:
     best = search.visited.form_tree[int(np.argmax(search.visited.form_log_joint))]
     tokens = tuple(int(token) for token in best if token >= 0)
     assert str(Expression(PROBLEM.grammar.library, tokens)) == "x0 * c + c"
+
+
+MANY = np.random.default_rng(3).uniform(-1.0, 2.0, 900)
+MANY_Y = 1.5 * MANY + 0.7 + np.random.default_rng(4).normal(0.0, 0.3, 900)
+
+
+def outcome_of(raced_rows: int, num_rows: int = 900) -> Outcome:
+    problem = problem_of(MANY_Y[:num_rows], MANY[:num_rows])
+    fitter = SearchFitter(searching(raced_rows=raced_rows))
+    return fitter.fit(problem, Budget(num_steps=2, num_threads=1), seed=0)
+
+
+def test_a_race_comes_to_the_answer_of_all_rows() -> None:
+    """By probabilities and log evidence; what is listed was weighed on all rows."""
+    raced, plain = outcome_of(100), outcome_of(10**9)
+    assert raced.diagnostics["num_raced_rows"] == 100
+    assert plain.diagnostics["num_raced_rows"] == 900
+    assert raced.diagnostics["num_forms_on_all_rows"] < raced.diagnostics["num_forms_visited"]
+    one, two = (
+        {str(f.expression): f for f in outcome.posterior.functions} for outcome in (raced, plain)
+    )
+    assert raced.posterior.log_evidence == pytest.approx(plain.posterior.log_evidence, abs=0.05)
+    for text, function in two.items():
+        if function.probability > 0.01:
+            assert one[text].probability == pytest.approx(function.probability, abs=0.02)
+    problem = problem_of(MANY_Y, MANY)
+    engine = Engine.of(problem, num_threads=1)
+    for function in raced.posterior.functions[:5]:
+        tree = np.array(function.expression.tokens, dtype=np.int8)
+        found = weigh(engine, tree, np.random.default_rng(5))
+        assert function.weighed.log_marginal == pytest.approx(found.log_marginal, abs=0.05)
+
+
+def test_few_rows_are_not_raced() -> None:
+    """As many rows as trees would race on: the same bits as with no race at all."""
+    one, two = outcome_of(300, 300), outcome_of(10**9, 300)
+    assert one.diagnostics["num_raced_rows"] == 300
+    assert one.posterior.log_evidence == two.posterior.log_evidence
+    assert [f.log_joint for f in one.posterior.functions] == [
+        f.log_joint for f in two.posterior.functions
+    ]

@@ -14,7 +14,7 @@ from dvisr.expression import parse
 from dvisr.library import Library
 from dvisr.likelihood import make_likelihood
 from dvisr.marginal import Engine, weigh
-from dvisr.marginal.parts import nested_parts, part_sizes
+from dvisr.marginal.parts import nested_parts, part_sizes, standing_for
 from tests.fitting.problems import problem_of
 
 ROWS = 600
@@ -46,7 +46,8 @@ def test_a_part_stands_for_all_rows(weights: Any, bars: Any) -> None:
         assert (np.diff(rows) > 0).all()
         np.testing.assert_array_equal(part.y, Y[rows])
         np.testing.assert_array_equal(part.scale, likelihood.scale[rows])
-        assert part.count == pytest.approx(likelihood.count)
+        assert part.count == pytest.approx(likelihood.count * len(rows) / ROWS)
+        assert standing_for(part, likelihood.count).count == pytest.approx(likelihood.count)
         assert part.prior == likelihood.prior
     for (small, _), (large, _) in itertools.pairwise(parts):
         assert set(small) <= set(large)
@@ -67,7 +68,7 @@ def test_sums_over_a_part_are_right_on_average(weights: Any, bars: Any) -> None:
     found = []
     for seed in range(400):
         rows, part = nested_parts(likelihood, 60, np.random.default_rng(seed))[0]
-        found.append(gain(part, rows))
+        found.append(gain(standing_for(part, likelihood.count), rows))
     truth = gain(likelihood, np.arange(ROWS))
     error = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - truth) < 4.0 * error + 0.02 * abs(truth)

@@ -221,7 +221,8 @@ class SearchFitter(AbstractFitter):
         if not search.is_enumerated:
             measured["island_agreement"] = agreement(search.visited)
         others = other_priors(weigher, posterior)
-        made = self._checks(search, weigher, posterior, measured, is_whole)
+        r2 = checks.explained(search.problem, posterior)
+        made = self._checks(search, weigher, posterior, measured, is_whole, r2)
         if search.problem.tree_prior.surroundings is not None:  # a prior with a view of its own
             made.append(checks.prior_check(posterior, others, self.settings.checks))
         verdict = Verdict.of(made)
@@ -240,7 +241,7 @@ class SearchFitter(AbstractFitter):
                 "num_rows": search.problem.likelihood.count,
                 "num_raced_rows": search.race.num_rows,
                 "num_forms_on_all_rows": search.visited.num_weighed,
-                "r2": checks.explained(search.problem, posterior),
+                "r2": r2,
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "network": None if search.network is None else search.network.name,
                 "why_plain": search.why_plain,
@@ -259,6 +260,7 @@ class SearchFitter(AbstractFitter):
         posterior: Posterior,
         measured: dict[str, Any],
         is_whole: bool,
+        r2: float,
     ) -> list[Check]:
         limits = self.settings.checks
         shares = weigher.shares()
@@ -278,7 +280,7 @@ class SearchFitter(AbstractFitter):
                 made += checks.fresh_draw_checks(measured, limits)
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
-        made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
+        made.append(checks.explained_check(r2, limits))
         return made + checks.data_checks(search.problem, posterior, search.seed)
 
 

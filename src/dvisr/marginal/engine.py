@@ -18,7 +18,7 @@ from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
 from dvisr.marginal.law import DECADES, NORMAL, Law, make_fit
 from dvisr.marginal.mixtures import near_zero
-from dvisr.marginal.parts import nested_parts
+from dvisr.marginal.parts import nested_parts, standing_for
 from dvisr.noise import AbstractNoise
 from dvisr.problem import Problem
 
@@ -32,6 +32,7 @@ METHODS = {
     laplace.LAPLACE: "laplace",
 }
 _TREES_A_TASK = 64
+_OWN_STARTS = 2  # beside those that a coarse engine has led to
 _LISTED_MODES = 4  # of a tree
 _STARTED_TREES_A_TASK = 4  # there are many rows then
 
@@ -81,7 +82,7 @@ class Engine:
     num_threads : int, optional
         All cores, if not given.
     coarse : Engine, optional
-        Of some of the rows: starts are made there, and only where they lead is gone on from.
+        Of some of the rows: most starts are made there, and gone on from where they lead.
     """
 
     @classmethod
@@ -107,6 +108,11 @@ class Engine:
             coarse = cls(library, X, part, prior, num_threads=num_threads, coarse=coarse)
         own = problem.likelihood
         return cls(library, problem.X, own, prior, num_threads=num_threads, coarse=coarse)
+
+    def standing_for(self, observations: float) -> Engine:
+        """By itself, its rows counted as so many observations."""
+        scaled = standing_for(self.likelihood, observations)
+        return Engine(self.library, self.X, scaled, self.prior, num_threads=self.num_threads)
 
     def with_prior(self, prior: AbstractConstantPrior) -> Engine:
         coarse = None if self.coarse is None else self.coarse.with_prior(prior)
@@ -155,10 +161,12 @@ class Engine:
     ) -> Fits:
         """`trees` are (trees, length), ids padded with -1, each row one complete tree. Those that
         will clearly not come up to a log marginal likelihood of `bar`, one for all or one a tree,
-        are fitted roughly. Descents begin at `starts` alone, where they are given, as the modes of
-        another fit of these trees are."""
+        are fitted roughly. Where `starts` are given, as the modes of another fit of these trees,
+        descents begin there alone."""
+        own_starts = num_starts if starts is None else 0
         if starts is None and self.coarse is not None and len(trees):
             starts = self.coarse.fit(trees, num_starts).modes
+            own_starts = min(num_starts, _OWN_STARTS)
         bars = np.array(np.broadcast_to(bar, len(trees)), dtype=np.float64)
         trees = np.array(trees, dtype=np.int8, order="C")
         length = max(1, trees.shape[1])
@@ -183,7 +191,7 @@ class Engine:
                 if part is None:
                     return
                 laplace.fit_many(
-                    self.apply, trees[part], self.language, self.leaves, num_starts,
+                    self.apply, trees[part], self.language, self.leaves, own_starts,
                     given[part], TOLERANCE, bars[part], self.law, work, fit, self.units,
                     values[part], methods[part], best[part], modes[part],
                 )  # fmt: skip
@@ -224,13 +232,14 @@ class Engine:
 
     def modes(self, tree: np.ndarray, num_starts: int, tolerance: float) -> Modes:
         """Of the posterior of one tree's constants, to that tolerance in nats; all that so many
-        starts lead to. With a coarse engine, its modes are the starts."""
+        starts lead to. With a coarse engine, its modes are most of the starts."""
         tokens = np.ascontiguousarray(tree[None], dtype=np.int8)
         constant = self.library.constant_id
         k = int((tokens == constant).sum()) if constant >= 0 else 0
         starts = np.zeros((1, 0, max(1, k)))
         if k > 0 and self.coarse is not None:
             starts = self.coarse.modes(tree, num_starts, tolerance).modes[None]
+            num_starts = min(num_starts, _OWN_STARTS)
         fit = make_fit(k, self.leaves.shape[1])
         values, methods, best = np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, max(1, k)))
         laplace.fit_many(

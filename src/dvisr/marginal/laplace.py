@@ -76,7 +76,7 @@ def _list_modes(k, count, best, modes, fit):
         own = best if place == 0 else -1
         for mode in range(count if place > 0 else 0):
             height = fit.heights[mode]
-            is_high = fit.kinds[mode] != IN_LOGS and height < lowest + _BELOW
+            is_high = height < lowest + _BELOW
             is_new = height > last + _SAME and abs(height - fit.heights[best]) > _SAME
             if is_high and is_new and (own < 0 or height < fit.heights[own]):
                 own = mode
@@ -92,8 +92,8 @@ def fit_one(
     state, best, modes,
 ):  # fmt: skip
     """log p(y | tree) and how it was found; the best constants go into `best`, and with those of
-    other high modes into `modes`, as far as there are any. Descents begin at `starts` (starts,
-    constants; NaN for none), where there is room for any, and nowhere else."""
+    other high modes into `modes`, as far as there are any. Descents begin at `num_starts` starts
+    that are made and at `starts` (starts, constants; NaN for none)."""
     shape = prepare(apply, tokens, language, leaves, work)
     if not shape.is_defined:
         return -np.inf, UNDEFINED
@@ -103,13 +103,9 @@ def fit_one(
         if not misfit < np.inf:
             return -np.inf, UNDEFINED
         return law.perfect - misfit, NO_CONSTANTS
-    num_given = len(starts)
-    for number in range(num_given):
-        copy(k, starts[number], fit.candidates[number])
-        fit.candidate_squares[number] = np.inf if np.isnan(starts[number, 0]) else 0.0
     count = find_modes(
-        apply, tokens, shape, language, num_starts, num_given, tolerance, bar, law, work, fit,
-        units, state,
+        apply, tokens, shape, language, num_starts, starts, tolerance, bar, law, work, fit, units,
+        state,
     )  # fmt: skip
     fit.num_modes[0] = count
     if count == 0:
@@ -143,7 +139,7 @@ def fit_many(
     best,
     modes,
 ):
-    """`starts` are (trees, starts, constants); where there are none, `num_starts` are made. Into
+    """`starts` are (trees, starts, constants), to be gone from besides `num_starts` others. Into
     `modes` (trees, modes, constants) go the highest modes."""
     state = np.zeros(1, dtype=np.uint64)
     for tree in range(len(trees)):

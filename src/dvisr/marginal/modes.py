@@ -257,25 +257,27 @@ def _signs(k, constants):
 
 @compiled_inside
 def find_modes(
-    apply, tokens, shape, language, num_starts, num_given, tolerance, bar, law, work, fit, units,
-    state,
-):  # fmt: skip
+    apply, tokens, shape, language, num_starts, given, tolerance, bar, law, work, fit, units, state
+):
     """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
-    start is far below `bar`, a log marginal likelihood, it is left where it is. Where starts are
-    given, `num_given` of them at the beginning of `fit.candidates`, there are no others."""
+    start is far below `bar`, a log marginal likelihood, it is left where it is. Descents begin at
+    `num_starts` starts of its own, and at those that are given (starts, constants; NaN for none).
+    """
     stand_alone()
     k = shape.num_constants
     always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
     seed(tokens, shape.num_nodes, state)
-    count = num_given
-    if num_given == 0:
+    finalists = 0 * k
+    if num_starts > 0:
         count = _race(
             apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state
         )
-    # To find every mode takes every start to its end; to find the best, some of the best.
-    finalists = count
-    if num_given == 0 and not tolerance < _EXACTING:
-        finalists = min(count, max(3, num_starts // 3))
+        # To find every mode takes every start to its end; to find the best, some of the best.
+        finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
+    for number in range(len(given)):
+        copy(k, given[number], fit.candidates[finalists])
+        fit.candidate_squares[finalists] = np.inf if np.isnan(given[number, 0]) else 0.0
+        finalists += 1
     found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
     ridge_misfit, ridge_signs = np.inf, -1
     highest_prior = k * log_prior(law.first, law)

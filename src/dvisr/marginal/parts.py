@@ -27,8 +27,8 @@ def part_sizes(num_rows: int, fewest: int) -> list[int]:
 def nested_parts(
     likelihood: Likelihood, fewest: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, Likelihood]]:
-    """Of each part the numbers of its rows, in order, and their likelihood: on the scale of that of
-    all rows, since each row stands for several."""
+    """Of each part the numbers of its rows, in order, and their likelihood, with as many
+    observations as so many rows have on average."""
     count = len(likelihood.y)
     sizes = part_sizes(count, fewest)
     if not sizes:
@@ -42,6 +42,13 @@ def nested_parts(
     for number in sizes:
         rows = np.sort(order[:number])
         stands_for = counts[rows] * np.maximum(size[rows], priority[order[number]]) / size[rows]
-        weights = stands_for * likelihood.count / stands_for.sum()
+        weights = stands_for * likelihood.count * number / (count * stands_for.sum())
         parts.append((rows, likelihood.some(rows, weights)))
     return parts
+
+
+def standing_for(part: Likelihood, observations: float) -> Likelihood:
+    """A part whose rows count as so many observations: log likelihoods are on that scale then."""
+    assert part.weights is not None
+    weights = np.asarray(part.weights) * observations / part.count
+    return part.some(np.arange(len(weights)), weights)

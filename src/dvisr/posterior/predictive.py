@@ -133,7 +133,8 @@ def _root_mean_square(values: np.ndarray) -> np.ndarray:
 def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Values outside the quartiles by more than ten times their distance, moved to there."""
     empty = np.isnan(curves).all(axis=0)
-    low, high = np.nanquantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
+    quantile = np.nanquantile if np.isnan(curves).any() else np.quantile  # much faster
+    low, high = quantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
     with np.errstate(over="ignore"):  # a bound beyond all numbers is none
         reach = _REACH * np.maximum(high - low, noise)
         clipped: np.ndarray = np.clip(curves, low - reach, high + reach)

@@ -15,6 +15,8 @@ import numpy as np
 
 from dvisr.marginal import Engine
 
+_NEAR = 7.0  # nats: a thousandth
+
 
 @dataclasses.dataclass(frozen=True)
 class Looks:
@@ -49,7 +51,9 @@ class Race:
     def __init__(
         self, engine: Engine, num_starts: int, hopeless: float, hopeless_a_row: float
     ) -> None:
-        self._levels, self._num_starts = engine.levels, num_starts
+        parts, count = engine.levels[:-1], engine.likelihood.count
+        self._levels = [*(part.standing_for(count) for part in parts), engine]
+        self._num_starts = num_starts
         rows = len(engine.X)
         self._margins = [hopeless + hopeless_a_row * rows / len(e.X) for e in self._levels[:-1]]
         # Log joints of the likeliest tree so far, on each part and on all rows.
@@ -78,6 +82,17 @@ class Race:
             whole[places], estimate[places] = looks.log_marginal, looks.estimate
         return Looks(whole, estimate)
 
+    def _look_again(
+        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, is_whole: np.ndarray
+    ) -> None:
+        """At those that come near the likeliest on all rows: a part that stands for more rows than
+        it has makes too much of its highest mode, and the others are missed."""
+        best = max(float(self.reference[-1]), float(joint.max(initial=-np.inf)))
+        near = np.flatnonzero(is_whole & (joint > best - _NEAR))
+        if len(near):
+            again = self._levels[-1].fit(trees[near], self._num_starts).log_marginal
+            joint[near] = np.maximum(joint[near], again + log_prior[near])
+
     def _bar(self, level: int) -> float:
         """The least log joint on a part with which a tree goes on from there."""
         return float(self.reference[level]) - self._margins[level]
@@ -100,6 +115,7 @@ class Race:
             self.num_fitted[level + 1] += len(alive)
             joints[level + 1, alive] = fits.log_marginal + log_prior[alive]
             reached[alive], modes = level + 1, fits.modes
+        self._look_again(trees, log_prior, joints[last], reached == last)
         is_whole = reached == last
         if is_whole.any():
             best = int(np.argmax(joints[last]))
