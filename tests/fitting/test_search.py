@@ -194,7 +194,7 @@ MANY = np.random.default_rng(3).uniform(-1.0, 2.0, 900)
 MANY_Y = 1.5 * MANY + 0.7 + np.random.default_rng(4).normal(0.0, 0.3, 900)
 
 
-def outcome_of(raced_rows: int, num_rows: int = 900) -> Outcome:
+def raced_outcome(raced_rows: int, num_rows: int = 900) -> Outcome:
     problem = problem_of(MANY_Y[:num_rows], MANY[:num_rows])
     fitter = SearchFitter(searching(raced_rows=raced_rows))
     return fitter.fit(problem, Budget(num_steps=2, num_threads=1), seed=0)
@@ -202,7 +202,7 @@ def outcome_of(raced_rows: int, num_rows: int = 900) -> Outcome:
 
 def test_a_race_comes_to_the_answer_of_all_rows() -> None:
     """By probabilities and log evidence; what is listed was weighed on all rows."""
-    raced, plain = outcome_of(100), outcome_of(10**9)
+    raced, plain = raced_outcome(100), raced_outcome(10**9)
     assert raced.diagnostics["num_raced_rows"] == 100
     assert plain.diagnostics["num_raced_rows"] == 900
     assert raced.diagnostics["num_forms_on_all_rows"] < raced.diagnostics["num_forms_visited"]
@@ -223,7 +223,7 @@ def test_a_race_comes_to_the_answer_of_all_rows() -> None:
 
 def test_few_rows_are_not_raced() -> None:
     """As many rows as trees would race on: the same bits as with no race at all."""
-    one, two = outcome_of(300, 300), outcome_of(10**9, 300)
+    one, two = raced_outcome(300, 300), raced_outcome(10**9, 300)
     assert one.diagnostics["num_raced_rows"] == 300
     assert one.posterior.log_evidence == two.posterior.log_evidence
     assert [f.log_joint for f in one.posterior.functions] == [

@@ -576,3 +576,20 @@ def test_more_phases_than_modes_are_kept() -> None:
     rng = np.random.default_rng(3)
     y = math.sin(2.67) + rng.normal(0.0, 0.01, 9)
     check_against_the_oracle("sin(c)", X, make_likelihood(y, 0.01), Normal(0.0, 30.0), range(3))
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_many_rows_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, num_threads: int) -> None:
+    """Residuals by several threads, and the noise of some draws at a time: the same numbers."""
+    likelihood = make_likelihood(PAPER_Y + np.linspace(0.0, 0.1, 11), "infer")
+    engine = Engine(LIBRARY, PAPER_X, likelihood, Normal(), num_threads=num_threads)
+    tokens = np.array(parse("x * c + c", LIBRARY).tokens, dtype=np.int8)
+    constants = np.random.default_rng(0).normal(size=(50, 2))
+    whole = residuals_of(engine, tokens, constants)
+    noise = noise_draws(engine, tokens, constants, np.random.default_rng(1))
+    monkeypatch.setattr("dvisr.marginal.weighing._VALUES_A_THREAD", 100)
+    monkeypatch.setattr("dvisr.marginal.weighing._MOST_VALUES", 77)
+    for one, two in zip(whole, residuals_of(engine, tokens, constants), strict=True):
+        np.testing.assert_array_equal(one, two)
+    again = noise_draws(engine, tokens, constants, np.random.default_rng(1))
+    np.testing.assert_array_equal(noise, again)
