@@ -12,7 +12,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.marginal import Engine
 from dvisr.problem import Problem, make_problem
 from dvisr.search.racing import Looks, Race
-from dvisr.settings import SearchSettings
+from dvisr.settings import SearchSettings, WeighingSettings
 from dvisr.types import Dataset
 
 ROWS = 2000
@@ -74,7 +74,8 @@ def test_the_posterior_is_that_of_all_rows(name: str) -> None:
     # What was weighed was weighed on all rows; what was not has no part in the posterior.
     is_whole = np.isfinite(looks.log_marginal)
     near = is_whole & (whole + log_prior > (whole + log_prior).max() - OWN.hopeless)
-    np.testing.assert_allclose(looks.log_marginal[near], whole[near], atol=0.05)
+    first_look = WeighingSettings().laplace_error  # on a ridge it depends on the starts
+    np.testing.assert_allclose(looks.log_marginal[near], whole[near], atol=first_look)
     np.testing.assert_array_equal(looks.estimate[is_whole], looks.log_marginal[is_whole])
     if name not in ("much noise", "nothing to find"):
         assert race.num_fitted[-1] < race.num_fitted[0] / 2
