@@ -21,11 +21,13 @@ from dvisr.marginal.optimising import cholesky, descend, height_of, misfit_at
 from dvisr.marginal.starting import from_normal, propose, seed
 
 _APART = 9.0  # squared distance, in standard deviations, from which two modes are two
+_CLOSE = 1.0  # the same, below which a start that has been raced leads to a mode
 _RACE = 4  # iterations that every start gets
 _EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
 _FIRST_STARTS, _FIRST_HOPE = 2, 0.05  # the same after the first starts
-_BELOW = 20.0  # a mode so much lower than the best is left out
+_BELOW = 20.0  # a mode so much lower than the best is left out, ...
+_FAR_BELOW = 8.0  # ... and a start that was raced and is so much lower, where only the best counts
 _RIDGE = 1e-3  # of a diagonal entry: what others leave of it where constants do the same work
 _FROM_PRIOR = 6  # starts over the prior at the least, where it is at odds with the best fit
 _SAME = 1e-3  # nats: ridges that fit equally well are one
@@ -58,6 +60,15 @@ def _is_new(count, k, constants, height, tolerance, law, fit):
         if _apart(k, constants, mode, law, fit) < _APART:
             return False
     return True
+
+
+@compiled_inside
+def _is_close(count, k, constants, law, fit):
+    """Whether a start that has been raced has all but reached a mode already kept."""
+    for mode in range(count):
+        if fit.kinds[mode] == PLAIN and _apart(k, constants, mode, law, fit) < _CLOSE:
+            return True
+    return False
 
 
 @compiled_inside
@@ -188,6 +199,16 @@ def _has_no_hope(apply, shape, constants, hope, bar, law, work, fit):
 
 
 @compiled_inside
+def _run(apply, number, tolerance, shape, law, work, fit):
+    """A candidate half of its way in a race."""
+    never = shape.num_nodes < 0
+    fit.candidate_squares[number] = descend(
+        apply, shape, fit.candidates[number], never, never, _RACE // 2, tolerance, np.inf, law,
+        work, fit,
+    )  # fmt: skip
+
+
+@compiled_inside
 def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state):
     """Of many candidates the most promising get a few iterations each; how many of those there are,
     in order, at the beginning of `fit.candidates`. Most starts lead nowhere, and that shows
@@ -199,6 +220,8 @@ def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, un
     count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
     chosen = min(count, num_starts, MAX_STARTS)
     _put_in_order(k, count, chosen, fit)
+    if shape.is_affine and law.is_linear and chosen == 1:
+        return chosen  # it has been solved for
     for number in range(chosen):
         if number == _FIRST_STARTS:
             best = 0 if fit.candidate_squares[0] <= fit.candidate_squares[1] else 1
@@ -206,10 +229,12 @@ def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, un
             if _has_no_hope(apply, shape, fit.here, _FIRST_HOPE, bar, law, work, fit):
                 chosen = number
                 break
-        fit.candidate_squares[number] = descend(
-            apply, shape, fit.candidates[number], never, never, _RACE, tolerance, np.inf, law, work,
-            fit,
-        )  # fmt: skip
+        _run(apply, number, tolerance, shape, law, work, fit)
+    # Those that are behind after half of the way are left there.
+    if tolerance >= _EXACTING and chosen > 2:
+        _put_in_order(k, chosen, chosen, fit)
+    for number in range(chosen if tolerance < _EXACTING else (chosen + 1) // 2):
+        _run(apply, number, tolerance, shape, law, work, fit)
     _put_in_order(k, chosen, chosen, fit)
     return chosen
 
@@ -285,6 +310,13 @@ def find_modes(
         copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
             continue
+        is_exacting = tolerance < _EXACTING
+        if found and not is_exacting:
+            if _is_close(found, k, fit.here, law, fit):
+                continue
+            raced = misfit_at(apply, shape, fit.here, always, law, work, fit)
+            if raced > least_misfit + _FAR_BELOW:
+                continue
         if place == 0 and _has_no_hope(apply, shape, fit.here, _HOPE, bar, law, work, fit):
             return _keep(apply, found, fit.here, plain, shape, law, work, fit)
         squares = descend(

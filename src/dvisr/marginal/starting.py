@@ -16,6 +16,7 @@ from dvisr.marginal.optimising import cholesky, linearise, misfit_at, solve
 
 _CELLS_A_LOBE = 4.0  # frequencies tried in each width of a peak, 2 pi over the reach
 _FEWEST_CELLS = 8
+_MOST_GAINED = 1.0 - 1e-8  # of the squares: beyond, what is left of them would be rounding
 _FREE, _AFFINE, _CURVED = 0, 1, 2
 
 
@@ -156,7 +157,11 @@ def _drawn(number, j, most, is_scanned, shape, law, work, fit, units, state):
 @compiled_inside
 def project(apply, shape, law, work, fit, constants):
     """Solve for the constants that enter linearly, in place; the squares there."""
-    k, never = shape.num_constants, shape.num_nodes < 0
+    k, never, num_linear = shape.num_constants, shape.num_nodes < 0, 0
+    for j in range(k):
+        num_linear += fit.is_linear[j]
+    if num_linear == 0:
+        return misfit_at(apply, shape, constants, never, law, work, fit)
     squares = linearise(apply, shape, constants, never, never, law, work, fit)
     if not squares < np.inf:
         return np.inf
@@ -173,16 +178,20 @@ def project(apply, shape, law, work, fit, constants):
         fit.matrix[count, count] *= 1.0 + 1e-9
         fit.matrix[count, count] += 1e-300
         count += 1
-    if count == 0 or not cholesky(fit.matrix, count, fit.factor):
+    if not cholesky(fit.matrix, count, fit.factor):
         return squares
     solve(fit.factor, count, fit.step)
-    row = 0
+    promised, row = 0.0, 0
     for j in range(k):
         fit.trial[j] = constants[j]
         if fit.is_linear[j]:
             fit.trial[j] += fit.step[row]
+            promised += fit.step[row] * fit.along[j]
             row += 1
-    solved = misfit_at(apply, shape, fit.trial, never, law, work, fit)
+    if law.is_linear and promised < _MOST_GAINED * squares:
+        solved = squares - promised
+    else:
+        solved = misfit_at(apply, shape, fit.trial, never, law, work, fit)
     if not solved < squares:
         return squares
     for j in range(k):
@@ -227,4 +236,31 @@ def propose(apply, num_starts, shape, language, law, work, fit, units, state):
                 fit.candidates[count, j] = fit.here[j]
             fit.candidate_squares[count] = squares
             count += 1
+    if num_linear == k - 1:
+        return _lowest_along(k, count, fit)
     return count
+
+
+@compiled_inside
+def _lowest_along(k, count, fit):
+    """Where one constant alone is tried: of the candidates in its order, those that are lower than
+    their neighbours; all others are on the way to one of these."""
+    stand_alone()
+    tried = 0
+    while fit.is_linear[tried]:
+        tried += 1
+    order = np.argsort(fit.candidates[:count, tried])
+    is_kept = np.zeros(count, dtype=np.bool_)
+    for place in range(count):
+        own = fit.candidate_squares[order[place]]
+        before = place == 0 or own <= fit.candidate_squares[order[place - 1]]
+        after = place == count - 1 or own < fit.candidate_squares[order[place + 1]]
+        is_kept[order[place]] = before and after
+    kept = 0 * k
+    for number in range(count):
+        if is_kept[number]:
+            for j in range(k):
+                fit.candidates[kept, j] = fit.candidates[number, j]
+            fit.candidate_squares[kept] = fit.candidate_squares[number]
+            kept += 1
+    return kept
