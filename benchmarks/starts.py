@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import statistics
 import time
@@ -142,11 +143,9 @@ def starts(problem: Problem) -> Iterator[tuple[str, float | None, Callable[[], S
     yield "recurrent, the paper's recipe", None, lambda: from_recipe(problem, "paper")
     yield "recurrent, the recipe `network`", None, lambda: from_recipe(problem, "network")
     for rate in RATES:
-        for name, is_trained in {
-            "reads data, untrained": False,
-            "reads data, trained": True,
-        }.items():
-            yield name, rate, lambda r=rate, t=is_trained: from_network(problem, r, is_trained=t)
+        for name, is_trained in (("untrained", False), ("trained", True)):
+            make = functools.partial(from_network, problem, rate, is_trained=is_trained)
+            yield f"reads data, {name}", rate, make
 
 
 def curve(truth: Truth, start: Start) -> list[list[float]]:
