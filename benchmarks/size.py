@@ -150,9 +150,9 @@ def rows_table(found: list[dict[str, Any]]) -> str:
     if not found:
         return ""
     lines = [
-        "| rows | raced on | law first | verdicts | seconds, median | of the processor | times those "
-        "of the fewest rows | forms | of them on all rows | listed functions off by at most | peak "
-        "memory |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| rows | raced on | law first | verdicts | seconds, median | of the processor | times "
+        "those of the fewest rows | forms | of them on all rows | listed functions off by at most "
+        "| peak memory |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
     ]
     sizes = sorted({row["rows"] for row in found})
     of_size = {size: [row for row in found if row["rows"] == size] for size in sizes}

@@ -281,17 +281,11 @@ def _signs(k, constants):
 
 
 @compiled_inside
-def find_modes(
-    apply, tokens, shape, language, num_starts, given, tolerance, bar, law, work, fit, units, state
+def _finalists(
+    apply, num_starts, given, tolerance, bar, shape, language, law, work, fit, units, state
 ):
-    """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
-    start is far below `bar`, a log marginal likelihood, it is left where it is. Descents begin at
-    `num_starts` starts of its own, and at those that are given (starts, constants; NaN for none).
-    """
-    stand_alone()
+    """Starts that are followed to their ends, at the beginning of `fit.candidates`; how many."""
     k = shape.num_constants
-    always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
-    seed(tokens, shape.num_nodes, state)
     finalists = 0 * k
     if num_starts > 0:
         count = _race(
@@ -303,6 +297,24 @@ def find_modes(
         copy(k, given[number], fit.candidates[finalists])
         fit.candidate_squares[finalists] = np.inf if np.isnan(given[number, 0]) else 0.0
         finalists += 1
+    return finalists
+
+
+@compiled_inside
+def find_modes(
+    apply, tokens, shape, language, num_starts, given, tolerance, bar, law, work, fit, units, state
+):
+    """Distinct modes of the constants' posterior, in `fit`; how many there are. Where even the best
+    start is far below `bar`, a log marginal likelihood, it is left where it is. Descents begin at
+    `num_starts` starts of its own, and at those that are given (starts, constants; NaN for none).
+    """
+    stand_alone()
+    k = shape.num_constants
+    always, never, plain = k >= 0, k < 0, PLAIN + 0 * k
+    seed(tokens, shape.num_nodes, state)
+    finalists = _finalists(
+        apply, num_starts, given, tolerance, bar, shape, language, law, work, fit, units, state
+    )
     found, least, least_misfit, lowest, strain = 0 * k, np.inf, np.inf, np.inf, 0.0
     ridge_misfit, ridge_signs = np.inf, -1
     highest_prior = k * log_prior(law.first, law)
