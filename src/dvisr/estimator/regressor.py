@@ -27,6 +27,7 @@ from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
 from dvisr.fitting.search import Progress
 from dvisr.library import Token
+from dvisr.library.program_cache import kept_programs
 from dvisr.noise import AbstractNoise
 from dvisr.prior import TreePrior
 from dvisr.problem import (
@@ -263,7 +264,7 @@ class DVISRRegressor(
         recorder: Recorder | None,
     ) -> DVISRRegressor:
         heard = Heard()
-        with heard.listening():
+        with heard.listening(), kept_programs():
             outcome = fitter.fit(
                 problem,
                 budget,

@@ -23,6 +23,7 @@ from dvisr.diagnostics import log_total
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.lessons import make_lesson, teach
 from dvisr.fitting.network import AbstractNetwork, PlainNetwork, trees_only_writer
+from dvisr.library.program_cache import kept_programs
 from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import why_unknown
@@ -99,7 +100,9 @@ class PretrainedNetwork(AbstractNetwork):
 
     def compile(self) -> None:
         """Beside the search, which has enough to do until the first draws are there."""
-        self._first, self._compiling = beside(self._read_and_draw, self._compile_lessons)
+        self._first, self._compiling = beside(
+            kept_programs()(self._read_and_draw), kept_programs()(self._compile_lessons)
+        )
 
     def _read_and_draw(self) -> list[np.ndarray]:
         """Until enough prefixes were looked at; a batch for each island at the least."""
