@@ -16,7 +16,8 @@ from dvisr.cli import COMMANDS, cli
 from tests.cli.running import dvisr
 
 HEAVY = (
-    "jax", "numba", "numpy", "pandas", "scipy", "matplotlib", "bokeh", "sklearn", "sympy", "arviz_base"
+    "jax", "numba", "numpy", "pandas", "scipy", "matplotlib", "bokeh", "sklearn", "sympy",
+    "arviz_base",
 )  # fmt: skip
 CODE = """
 import atexit, json, sys
