@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: install demo test test-all lint types unit slow format reproduce bench clean
+.PHONY: install demo test test-all lint types unit slow format reproduce bench notebooks clean
 
 install: $(STAMP)
 
@@ -50,6 +50,10 @@ bench: install
 	$(BIN)/python benchmarks/bench_exact.py
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python -m benchmarks.fits kernel --results /dev/null
+
+# Runs docs/notebooks and stores what they show.
+notebooks: install
+	$(BIN)/python docs/notebooks/execute.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
