@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from benchmarks import fits_shown, noise, sweep, verdict
 from benchmarks.beyond import constants_recipes, ladder
-from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
+from benchmarks.beyond_shown import WANTED, tables, with_tables
 
 from dvisr.likelihood import make_likelihood
 from dvisr.recipes import OLDER_NAMES, RECIPES, find_recipe
@@ -25,9 +25,6 @@ def test_the_tables_of_beyond_are_the_measurements() -> None:
     made = tables(ROWS, json.loads((DOCS / "sweep.json").read_text()))
     assert len(made) == page.count("<!-- end -->") == 9
     assert with_tables(page, made) == page
-    readme = (DOCS.parent / "README.md").read_text()
-    assert readme.count("<!-- end -->") == len(IN_README)
-    assert with_tables(readme, {name: made[name] for name in IN_README}) == readme
 
 
 def test_the_tables_of_fits_are_the_measurements() -> None:
@@ -36,7 +33,7 @@ def test_the_tables_of_fits_are_the_measurements() -> None:
     for path, count in (
         (DOCS / "fits.md", 5),
         (DOCS / "prior.md", 1),
-        (DOCS.parent / "README.md", 2),
+        (DOCS.parent / "README.md", 1),
     ):
         page = path.read_text()
         assert page.count("<!-- end of fits -->") == count
@@ -82,6 +79,10 @@ def test_the_page_of_verdicts_shows_what_was_measured() -> None:
     rows = json.loads((DOCS / "verdicts.json").read_text())
     page = (DOCS / "verdicts.md").read_text()
     assert verdict.tables(rows) in page
+    for path in verdict.IN_SHORT:
+        text = (DOCS.parent / path).read_text()
+        assert verdict.in_short(rows) in text
+        assert verdict.with_short(text, rows) == text
     kinds = {row["kind"] for row in rows}
     assert {verdict.GOOD, *verdict.FAULTS} <= kinds
     assert sum(row["kind"] == verdict.GOOD for row in rows) >= 200

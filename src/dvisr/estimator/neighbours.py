@@ -34,7 +34,7 @@ OURS = {
     "parsimony_coefficient": "tree_prior, which says how probable a formula is before the data",
     "complexity_of_operators": 'tree_prior={"sin": 0.5, ...}, the weights of tokens',
     "nested_constraints": 'constraints, such as "no-nested-trig"',
-    "const_range": 'constant_prior, such as "normal:0,10" or "decades:-3,3"',
+    "const_range": 'constant_prior, such as "normal:0,10" or "decades:0.01,100"',
     "elementwise_loss": 'noise, such as "student" for outliers or "relative"',
     "loss": 'noise, such as "student" for outliers or "relative"',
     "loss_function": 'noise, such as "student" for outliers or "relative"',
