@@ -40,8 +40,8 @@ def in_short(held: dict[str, Any]) -> str:
     rounded = sum(law.get("rounded", 0) for law in found)
     seconds = [law["seconds"] for law in found]
     return (
-        f"Of {fits} fits of {len(found)} known laws with noise, the law is first in {first}, and in "
-        f"{rounded} more it is first with a number such as 3 in the place of 3.02; a fit took "
+        f"Of {fits} fits of {len(found)} known laws with noise, the law is first in {first}, and "
+        f"in {rounded} more it is first with a number such as 3 in the place of 3.02; a fit took "
         f"{min(seconds):.0f} to {max(seconds):.0f} seconds on two cores (medians by law). On "
         f"{row['laws']} laws drawn from the prior, 90 % intervals hold {row['coverage']:.1%} "
         f"± {row['stderr']:.1%} of new rows.\n"

@@ -4,8 +4,8 @@
     python -m benchmarks.verdict show
 
 `run` makes fits and puts what was measured into docs/verdicts.json, one row a fit; `show` writes
-the tables in docs/verdicts.md of it, and a sentence in docs/trust.md and the README. Good fits are of data drawn from a law in the language of the
-fit, with its noise model; planted ones have one fault. With a folder (--data, or DVISR_DATA)
+the tables in docs/verdicts.md of it, and a sentence in docs/trust.md and the README. Good fits are
+of data drawn from a law in the language of the fit, with its noise model; planted ones have one fault. With a folder (--data, or DVISR_DATA)
 that holds `feynman10` (ten rows each of laws of the Feynman Symbolic Regression Database with 1 %
 noise, as the public AI-Descartes repository has them, and laws.csv with `name,formula`), each of
 those laws is fitted with default settings, and its own log joint compared with what was listed.
@@ -351,16 +351,14 @@ def in_short(rows: list[dict[str, Any]]) -> str:
     return (
         f"Of {len(fine)} good fits the verdict is ok for {fine.count('ok')}, caution for "
         f"{fine.count('caution')} and do-not-trust for {fine.count('do-not-trust')}. Of "
-        f"{len(planted)} with a planted fault ({len(FAULTS)} kinds: outliers, a missing term, a search "
-        f"that was too short, ...) it is not ok for {noticed}."
+        f"{len(planted)} with a planted fault ({len(FAULTS)} kinds: outliers, a missing term, a "
+        f"search that was too short, ...) it is not ok for {noticed}."
     )
 
 
 def with_short(page: str, rows: list[dict[str, Any]]) -> str:
     """The page with the sentence between its marks."""
-    marked = re.compile(
-        r"(<!-- verdicts: in short -->\n).*?(<!-- end of verdicts -->)", re.DOTALL
-    )
+    marked = re.compile(r"(<!-- verdicts: in short -->\n).*?(<!-- end of verdicts -->)", re.DOTALL)
     return marked.sub(lambda m: m.group(1) + in_short(rows) + "\n" + m.group(2), page)
 
 

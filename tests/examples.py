@@ -84,9 +84,7 @@ def same(shown: str, printed: str) -> bool:
     if words[0] != words[1]:
         return False
     numbers = [[float(n) for n in _NUMBER.findall(side)] for side in sides]
-    return all(
-        abs(a - b) <= 0.01 * max(1.0, abs(a), abs(b)) for a, b in zip(*numbers, strict=True)
-    )
+    return all(abs(a - b) <= 0.01 * max(1.0, abs(a), abs(b)) for a, b in zip(*numbers, strict=True))
 
 
 def workplace(folder: Path) -> Path:

@@ -73,13 +73,18 @@ def test_the_readme_has_two_screens() -> None:
     assert len(README.read_text("utf-8").splitlines()) <= 110
 
 
+def commands_in(block: str) -> list[str]:
+    """The lines after a `$`; where there is none, all lines are typed."""
+    typed = re.findall(r"^\$ (.+)$", block, flags=re.MULTILINE) or block.splitlines()
+    return [line for line in typed if line.startswith("dvisr ")]
+
+
 SHOWN = [
-    line.removeprefix("$ ")
+    line
     for page in USERS
     for kind, block in blocks_of(page.read_text("utf-8"))
     if kind in ("", "console")
-    for line in block.splitlines()
-    if line.removeprefix("$ ").startswith("dvisr ")
+    for line in commands_in(block)
 ]
 
 

@@ -1,6 +1,6 @@
 """The page of commands, of what the commands say of themselves.
 
-    python -m tools.command_page       writes docs/command-line.md
+python -m tools.command_page       writes docs/command-line.md
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dvisr.cli import COMMANDS, cli
 PAGE = Path("docs/command-line.md")
 HEAD = """# The command line
 
-Written by `python -m tools.command_page` from the commands themselves; `dvisr COMMAND --help` prints the same.
+Written by `python -m tools.command_page` from the commands themselves; `dvisr COMMAND --help` has
+the same.
 
-`--json` prints one JSON object on standard output and nothing else there. Progress and messages go to standard error. Exit
-status: 0 done, whatever the verdict; 1 a check that was asked for failed (`verify`, `reproduce`); 2 the request or its
-input was wrong, with one line that says what to mend; 130 interrupted and 143 told to end, with what was done kept.
+`--json` prints one JSON object on standard output and nothing else there. Progress and messages go
+to standard error. Exit status: 0 done, whatever the verdict; 1 a check that was asked for failed
+(`verify`, `reproduce`); 2 the request or its input was wrong, with one line that says what to mend;
+130 interrupted and 143 told to end, with what was done kept.
 """
 
 
@@ -66,8 +68,8 @@ COMPLETION = """## Completion
 eval "$(_DVISR_COMPLETE=bash_source dvisr)"
 ```
 
-in `~/.bashrc` (`zsh_source` in `~/.zshrc`; for fish, `_DVISR_COMPLETE=fish_source dvisr | source` in its `config.fish`) has the shell
-complete commands and their options.
+in `~/.bashrc` (`zsh_source` in `~/.zshrc`; for fish, `_DVISR_COMPLETE=fish_source dvisr | source` in
+its `config.fish`) has the shell complete commands and their options.
 """
 
 

@@ -61,9 +61,9 @@ def draw_band(axes: Axes, table: pd.DataFrame, grid: pd.DataFrame, model: DVISRR
 
 def draw_functions(axes: Axes, model: DVISRRegressor) -> None:
     first = model.functions_.head(4)
-    places = np.arange(len(first))
-    axes.barh(places, first["probability"], color=BLUE)
-    for place, name, share in zip(places, first["expression"], first["probability"], strict=True):
+    axes.barh(range(len(first)), first["probability"], color=BLUE)
+    shares = zip(first["expression"], first["probability"], strict=True)
+    for place, (name, share) in enumerate(shares):
         inside = share > 0.5
         axes.text(
             0.02 if inside else share + 0.02, place, f"{name}   {share:.3f}",
