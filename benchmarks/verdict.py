@@ -5,10 +5,11 @@
 
 `run` makes fits and puts what was measured into docs/verdicts.json, one row a fit; `show` writes
 the tables in docs/verdicts.md of it, and a sentence in docs/trust.md and the README. Good fits are
-of data drawn from a law in the language of the fit, with its noise model; planted ones have one fault. With a folder (--data, or DVISR_DATA)
-that holds `feynman10` (ten rows each of laws of the Feynman Symbolic Regression Database with 1 %
-noise, as the public AI-Descartes repository has them, and laws.csv with `name,formula`), each of
-those laws is fitted with default settings, and its own log joint compared with what was listed.
+of data drawn from a law in the language of the fit, with its noise model; planted ones have one
+fault. With a folder (--data, or DVISR_DATA) that holds `feynman10` (ten rows each of laws of the
+Feynman Symbolic Regression Database with 1 % noise, as the public AI-Descartes repository has them,
+and laws.csv with `name,formula`), each of those laws is fitted with default settings, and its own
+log joint compared with what was listed.
 """
 
 from __future__ import annotations

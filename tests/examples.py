@@ -45,15 +45,20 @@ def examples_of(page: str) -> list[Example]:
     for block, after in zip(blocks, [*blocks[1:], None], strict=True):
         kind, body = block.group(1), block.group(2)
         if kind == "python":
-            follows = after is not None and after.group(1) == "text"
-            follows = follows and page[block.end() : after.start()].strip() == ""  # type: ignore[union-attr]
-            found.append(Example("python", body, after.group(2) if follows else None))  # type: ignore[union-attr]
+            found.append(Example("python", body, _shown(page, block, after)))
         elif kind == "console":
             for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
                 line, _, output = part.partition("\n")
                 if line.startswith("dvisr "):
                     found.append(Example("console", line.removeprefix("dvisr "), output or None))
     return found
+
+
+def _shown(page: str, block: re.Match[str], after: re.Match[str] | None) -> str | None:
+    """The block of text right below a block of Python."""
+    if after is None or after.group(1) != "text" or page[block.end() : after.start()].strip():
+        return None
+    return after.group(2)
 
 
 def outputs_of(examples: list[Example], folder: Path) -> list[str]:

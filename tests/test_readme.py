@@ -15,8 +15,8 @@ from tests.examples import ROOT, blocks_of, examples_of, outputs_of, same, workp
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-TOUR = ("start.md", "posterior.md", "trust.md")  # the second reads what the first has saved
-ALONE = ("choosing.md", "coming-from.md", "oracle.md")
+TOUR = ("start.md", "posterior.md")  # the second reads what the first has saved
+ALONE = ("trust.md", "choosing.md", "coming-from.md", "oracle.md")
 TO_THE_LETTER = ("README.md", "oracle.md")
 USERS = [README, *(DOCS / name for name in (*TOUR, *ALONE, "runs.md", "report.md", "paper.md"))]
 
@@ -44,6 +44,7 @@ def test_the_readme(tmp_path: Path) -> None:
     check([README], workplace(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_tour(tmp_path: Path) -> None:
     check([DOCS / name for name in TOUR], workplace(tmp_path))
 

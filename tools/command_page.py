@@ -68,8 +68,8 @@ COMPLETION = """## Completion
 eval "$(_DVISR_COMPLETE=bash_source dvisr)"
 ```
 
-in `~/.bashrc` (`zsh_source` in `~/.zshrc`; for fish, `_DVISR_COMPLETE=fish_source dvisr | source` in
-its `config.fish`) has the shell complete commands and their options.
+in `~/.bashrc` (`zsh_source` in `~/.zshrc`; for fish, `_DVISR_COMPLETE=fish_source dvisr | source`
+in its `config.fish`) has the shell complete commands and their options.
 """
 
 
