@@ -42,7 +42,8 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The documentation, into site/: open site/index.html. Every warning is an error; nothing is fetched.
+# The documentation, into site/: open site/index.html, or .venv/bin/mkdocs serve to search in it too.
+# Every warning is an error; nothing is fetched.
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo site/index.html
