@@ -6,7 +6,7 @@ import difflib
 import inspect
 from typing import Any, Self
 
-# Of PySR, gplearn, PySIPS, PyOperon, Operon and SciPy's optimisers: their word, and what to write here.
+# Of PySR, gplearn, PySIPS, PyOperon, Operon and SciPy's optimisers: their word, and ours.
 OURS = {
     "binary_operators": 'operators=("+", "*", ...), which takes operators of every arity',
     "unary_operators": 'operators=("sin", "exp", ...), which takes operators of every arity',
