@@ -30,8 +30,8 @@ class SearchSettings:
         Where there are more rows, trees are fitted on so many first, and on all if they may matter:
         unless they are behind by `hopeless` nats, and so many more for each row that one of those
         stands for.
-    points_at_once : int
-        Trees times rows between two looks at the clock.
+    trees_at_once, points_at_once : int
+        The most trees, and the most trees times rows, between two looks at the clock.
     neighbours : int
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
@@ -101,7 +101,8 @@ class SearchSettings:
     hopeless: float = 25.0
     raced_rows: int = 500
     hopeless_a_row: float = 10.0
-    points_at_once: int = 400_000
+    trees_at_once: int = 2_000
+    points_at_once: int = 200_000
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25

@@ -26,7 +26,7 @@ def weigher_of(problem: Problem, settings: FitSettings | None = None) -> FormWei
     search = Search(problem, settings or FitSettings(), num_samples=4, seed=0, num_threads=1)
     assert search.run(0)
     weigher = FormWeigher(search)
-    weigher.complete()
+    weigher.complete(Limit())
     weigher.weigh_likely(Limit())
     weigher.weigh_rest(Limit())
     return weigher
@@ -131,7 +131,7 @@ def test_it_is_exact_unless_an_integral_is_in_doubt_that_could_matter(
     monkeypatch.setattr(search, "unsure", [(known, math.inf)])
     assert weigher.is_exact  # what was weighed well is in no doubt
     monkeypatch.setattr(search, "unsure", [])
-    monkeypatch.setattr(search, "is_enumerated", False)
+    monkeypatch.setattr(search, "is_listed", False)
     assert not weigher.is_exact
 
 

@@ -19,7 +19,8 @@ from dvisr.settings import CheckSettings
 
 _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
 _ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
-_DRAWS = 1000
+DRAWS, FEW_DRAWS = 1_000, 200  # of the posterior, that data are replicated from; in a hurry
+_MOST_LEFT = 0.5  # of the prior: what may not be listed, and the rest still be worth something
 _ROWS = 2000  # that the data are checked at, at the most
 _MOST_VALUES = 20_000_000  # draws times rows that R² is worked out of
 
@@ -48,6 +49,15 @@ def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSetting
     return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
 
 
+def weighed_check(left: float, limits: CheckSettings) -> Check:
+    """Of what there was no time to weigh: the share of the posterior, as a first look has it."""
+    caution, grave = limits.integral_error
+    grade = graded(left, caution, grave)
+    sentence = f"formulas with {left:.2g} of the posterior were looked at but not weighed"
+    sentence += ": give the fit more time" if grade else ""
+    return Check("weighed", SEARCH, left, caution, grade, sentence, grave)
+
+
 def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
     """Whether the search was long enough to say anything."""
     few = limits.few_steps
@@ -61,6 +71,18 @@ def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
         sentence = f"the search made all of its {num_steps} steps"
     return Check(
         "steps", SEARCH, measured, 1.0, graded(measured, 1.0, few + 1.0), sentence, few + 1.0
+    )
+
+
+def listed_check(num_weighed: int, num_allowed: int, share: float) -> Check:
+    """Where all trees were to be listed, and were not: how much of the prior is left out."""
+    measured = max(0.0, 1.0 - share)
+    sentence = (
+        f"only {num_weighed:,} of {num_allowed:,} trees were weighed, with {share:.0%} of the "
+        f"prior, before the fit was stopped: give it more time"
+    )
+    return Check(
+        "listed", SEARCH, measured, 0.0, graded(measured, 0.0, _MOST_LEFT), sentence, _MOST_LEFT
     )
 
 
@@ -185,19 +207,23 @@ def explained(problem: Problem, posterior: Posterior) -> float:
     return r_squared(problem.likelihood.y, mean, problem.likelihood.weights)
 
 
-def data_checks(problem: Problem, posterior: Posterior, seed: int) -> list[Check]:
+def data_checks(
+    problem: Problem, posterior: Posterior, seed: int, most_draws: int = DRAWS
+) -> list[Check]:
     """Replicated data from the posterior against the data."""
-    return check_data(replication(problem, posterior, seed))
+    return check_data(replication(problem, posterior, seed, most_draws))
 
 
-def replication(problem: Problem, posterior: Posterior, seed: int) -> Replication:
+def replication(
+    problem: Problem, posterior: Posterior, seed: int, most_draws: int = DRAWS
+) -> Replication:
     """The data, and data replicated from draws of the posterior, as plain arrays; of many rows some
     at random."""
     rng = np.random.default_rng([seed, 2])
     if len(problem.data.y) > _ROWS:
         problem = problem.some(np.sort(rng.choice(len(problem.data.y), _ROWS, replace=False)))
     likelihood, data = problem.likelihood, problem.data
-    size = min(_DRAWS, len(posterior.draws))
+    size = min(most_draws, len(posterior.draws))
     draws = posterior.draws.chosen(np.linspace(0, len(posterior.draws) - 1, size).astype(int))
     curves = draws.curves(data.X)
     with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dvisr.diagnostics import log_total
+from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.lessons import make_lesson, teach
-from dvisr.fitting.network import AbstractNetwork, trees_only_writer
+from dvisr.fitting.network import AbstractNetwork, PlainNetwork, trees_only_writer
+from dvisr.library.program_cache import kept_programs
 from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import MOST_COLUMNS, why_unknown
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
 _STREAM = 1  # of random numbers
-_MOST_WAITED = 0.1  # seconds between two looks at the clock
 
 
 @functools.lru_cache(maxsize=2)
@@ -57,6 +58,24 @@ def why_not(problem: Problem) -> str:
     return why_unknown(problem.grammar.library)
 
 
+def make_network(
+    problem: Problem, settings: SearchSettings, num_samples: int, *, seed: int
+) -> tuple[AbstractNetwork, str]:
+    """The network of a search, and why it is not the one that reads the data, if it is not."""
+    reason = why_not(problem) if settings.network != "plain" else "it was asked for"
+    if not reason:
+        return PretrainedNetwork(problem, settings, num_samples, seed=seed), ""
+    plain = PlainNetwork(
+        problem.grammar,
+        problem.tree_prior,
+        max(16, int(settings.of_network * num_samples)),
+        max(16, int(2 * settings.of_network * num_samples)),
+        hidden_size=settings.hidden_size,
+        seed=seed,
+    )
+    return plain, reason
+
+
 class PretrainedNetwork(AbstractNetwork):
     """Draws are made in batches of `num_samples`."""
 
@@ -73,6 +92,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
         self._first: Future[list[np.ndarray]] | None = None
         self._compiling: Future[None] | None = None
+        self._is_given_up = False
 
     @property
     def unfolded(self) -> Unfolded:
@@ -81,10 +101,9 @@ class PretrainedNetwork(AbstractNetwork):
 
     def compile(self) -> None:
         """Beside the search, which has enough to do until the first draws are there."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="dvisr-network")
-        self._first = pool.submit(self._read_and_draw)
-        self._compiling = pool.submit(self._compile_lessons)
-        pool.shutdown(wait=False)
+        self._first, self._compiling = beside(
+            kept_programs()(self._read_and_draw), kept_programs()(self._compile_lessons)
+        )
 
     def _read_and_draw(self) -> list[np.ndarray]:
         """Until enough prefixes were looked at; a batch for each island at the least."""
@@ -105,26 +124,34 @@ class PretrainedNetwork(AbstractNetwork):
         writer = trees_only_writer(problem.grammar, problem.tree_prior)
         self._unfolded = Unfolded(policy, writer)
         batches: list[np.ndarray] = []
-        while len(batches) < own.first_batches:
+        while len(batches) < own.first_batches and not self._is_given_up:
             if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
                 break
             batches.append(self.draw()[0])
         return batches
 
+    def give_up(self) -> None:
+        self._is_given_up = True
+        for work in (self._first, self._compiling):
+            if work is not None:
+                work.cancel()
+
     def _compile_lessons(self) -> None:
         """A lesson of nothing."""
+        if self._is_given_up:
+            return
         trees = np.full((0, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
 
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
-        while not self._first.done():
-            if is_late():
-                return
-            wait([self._first], timeout=_MOST_WAITED)
+        if not is_done_in_time(self._first, is_late):
+            return
         batches, self._first = self._first.result(), None
         for number, trees in enumerate(batches):
+            if is_late():
+                return
             search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
 
     def is_ready(self) -> bool:
@@ -138,14 +165,12 @@ class PretrainedNetwork(AbstractNetwork):
         wrong."""
         own = self._settings
         if self._compiling is not None:
-            while not self._compiling.done():
-                if limit.is_stopped():
-                    return
-                wait([self._compiling], timeout=_MOST_WAITED)
+            if not is_done_in_time(self._compiling, limit.is_over):
+                return
             self._compiling.result()
             self._compiling = None
         for number in range(own.lesson_rounds):
-            if number > 0 and (limit.is_over() or self._gap(search) < own.lesson_goal):
+            if limit.is_over() or (number > 0 and self._gap(search) < own.lesson_goal):
                 return
             trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())

@@ -37,15 +37,18 @@ class Budget:
     num_steps, num_samples : int, optional
         Of the search or the training; None for the fitter's own.
     max_time : float, optional
-        Seconds, compiling aside.
+        Seconds, a first compilation aside.
     num_threads : int, optional
         All cores, if not given.
+    began : float, optional
+        When the time began, by `time.perf_counter`; when the fitter is called, if not given.
     """
 
     num_steps: int | None = None
     num_samples: int | None = None
     max_time: float | None = None
     num_threads: int | None = None
+    began: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +136,23 @@ class SearchFitter(AbstractFitter):
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome:
+        limit = Limit(budget.max_time, should_stop, budget.began)
+        with limit.compiling_apart():
+            search = self._search_of(problem, budget, seed)
+            begun = len(search.history)
+            if keeper is not None:
+                _keep(search, keeper, budget.num_steps)
+            is_whole = self._searched(search, begun, budget.num_steps, limit, progress)
+            if keeper is not None:
+                keeper.after_search()
+            search.is_whole, search.after_step = False, _nothing
+            self.search = search
+            outcome = self._outcome(search, limit, is_whole)
+        if search.network is not None and not search.network.is_ready():
+            search.network = None  # should the search go on, it has another
+        return outcome
+
+    def _search_of(self, problem: Problem, budget: Budget, seed: int) -> Search:
         search = self.search
         if search is None or not self.goes_on(problem, budget):
             search = Search(
@@ -144,16 +164,7 @@ class SearchFitter(AbstractFitter):
             )
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.prepare()
-        begun = len(search.history)
-        if keeper is not None:
-            _keep(search, keeper, budget.num_steps)
-        limit = Limit(budget.max_time, should_stop)
-        is_whole = self._searched(search, begun, budget.num_steps, limit, progress)
-        if keeper is not None:
-            keeper.after_search()
-        search.is_whole, search.after_step = False, _nothing
-        self.search = search
-        return self._outcome(search, limit, is_whole)
+        return search
 
     def goes_on(self, problem: Problem, budget: Budget) -> bool:
         """Whether a fit of that goes on where the one before ended."""
@@ -199,19 +210,20 @@ class SearchFitter(AbstractFitter):
         return not (apart.grade or checks.settled_check(evidence, limits).grade)
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
-        """Time counts from when all is compiled."""
+        if search.network is not None and not search.network.is_ready():
+            search.network.give_up()
         weigher = FormWeigher(search)
-        weigher.complete()
+        weigher.complete(limit)
         weigher.weigh_likely(limit)
         measured: dict[str, Any] = {}
         network = search.network
         before = weigher.shares()
         if network is not None and network.is_ready():
             network.finish(search, limit)
-            for number in range(self.settings.search.fresh_rounds):
-                if number == 0 or not limit.is_over():
+            for _ in range(self.settings.search.fresh_rounds):
+                if not limit.is_over():
                     measured = draw_afresh(search, network, limit)
-            weigher.complete()
+            weigher.complete(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)
         posterior = make_posterior(weigher)
@@ -222,7 +234,10 @@ class SearchFitter(AbstractFitter):
             measured["island_agreement"] = agreement(search.visited)
         others = other_priors(weigher, posterior)
         r2 = checks.explained(search.problem, posterior)
-        made = self._checks(search, weigher, posterior, measured, is_whole, r2)
+        made = self._checks(search, weigher, posterior, measured, is_whole)
+        made.append(checks.explained_check(r2, self.settings.checks))
+        most = checks.FEW_DRAWS if limit.is_over() else checks.DRAWS
+        made += checks.data_checks(search.problem, posterior, search.seed, most)
         if search.problem.tree_prior.surroundings is not None:  # a prior with a view of its own
             made.append(checks.prior_check(posterior, others, self.settings.checks))
         verdict = Verdict.of(made)
@@ -250,7 +265,7 @@ class SearchFitter(AbstractFitter):
             elbo=measured.get("elbo", posterior.log_evidence),
             history=pd.DataFrame([vars(report) for report in search.history]),
             front=front(search),
-            is_interrupted=not is_whole,
+            is_interrupted=not is_whole or limit.is_stopped(),
         )
 
     def _checks(
@@ -260,8 +275,8 @@ class SearchFitter(AbstractFitter):
         posterior: Posterior,
         measured: dict[str, Any],
         is_whole: bool,
-        r2: float,
     ) -> list[Check]:
+        """Of the search: was everything found?"""
         limits = self.settings.checks
         shares = weigher.shares()
         likely = [
@@ -270,6 +285,9 @@ class SearchFitter(AbstractFitter):
             if shares[form] > _LIKELY
         ]
         made = [checks.integral_check(likely, limits)]
+        left = weigher.left_share()
+        if left > 0.0:
+            made.append(checks.weighed_check(left, limits))
         if not search.is_enumerated:
             evidence = pd.DataFrame([vars(report) for report in search.history])
             made.append(checks.steps_check(len(search.history), is_whole, limits))
@@ -278,10 +296,15 @@ class SearchFitter(AbstractFitter):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))
             if "elbo" in measured:
                 made += checks.fresh_draw_checks(measured, limits)
+        elif not search.is_listed:
+            made.append(
+                checks.listed_check(
+                    len(search.visited.trees), search.num_allowed, search.listed_share
+                )
+            )
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
-        made.append(checks.explained_check(r2, limits))
-        return made + checks.data_checks(search.problem, posterior, search.seed)
+        return made
 
 
 def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:

@@ -46,6 +46,9 @@ class AbstractNetwork(abc.ABC):
         """Whether it can be taught and drawn from without waiting."""
         return True
 
+    def give_up(self) -> None:  # noqa: B027
+        """What it still does beside the search is of no use any more."""
+
     @abc.abstractmethod
     def step(self, search: Search, done: float) -> float:
         """Draw, visit, learn; the ELBO of these draws, or NaN. `done` is the share of the steps

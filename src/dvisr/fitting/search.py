@@ -7,7 +7,7 @@ the other found, the search has likely not missed much; that is one of the check
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -19,9 +19,10 @@ import numpy as np
 from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
-from dvisr.fitting.data_network import PretrainedNetwork, why_not
+from dvisr.fitting.beside import beside, is_done_in_time
+from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
-from dvisr.fitting.network import AbstractNetwork, PlainNetwork
+from dvisr.fitting.network import AbstractNetwork
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -33,6 +34,7 @@ from dvisr.search.neighbours import Neighbours
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
 from dvisr.search.sweeping import Sweep
+from dvisr.search.table import OutOfTime
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
 from dvisr.target import undefined_log_likelihood
@@ -41,6 +43,7 @@ _SHARED_DRAWS = 4_000  # of the prior, that tell how often each token occurs
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _STREAM = 2  # of random numbers, for the rows that trees race on
+_LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
 Progress = Callable[[int, int, float], None]
 
@@ -109,6 +112,7 @@ class Search:
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
+        self.is_listed = False  # every tree that there is was weighed
         self.num_listed = 0  # of the likeliest trees before the data, all of which were weighed
         self.listed_share = 0.0  # of the prior, that these have
         self.network: AbstractNetwork | None = None
@@ -122,7 +126,8 @@ class Search:
 
     @functools.cached_property
     def matching(self) -> Matching:
-        return Matching(self.problem, self.engine, self._algebra, self.settings.search)
+        own = self.settings.search
+        return Matching(self.problem, self.engine, self._algebra, own, self._is_late)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -147,26 +152,10 @@ class Search:
         own = self.settings.search
         self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
         if not self.is_enumerated and self.network is None:
-            is_asked_for = own.network != "plain"
-            self.why_plain = why_not(self.problem) if is_asked_for else "it was asked for"
-            self.network = self._plain() if self.why_plain else self._pretrained()
+            self.network, self.why_plain = make_network(
+                self.problem, own, self.num_samples, seed=self.seed
+            )
             self.network.compile()
-
-    def _pretrained(self) -> AbstractNetwork:
-        return PretrainedNetwork(
-            self.problem, self.settings.search, self.num_samples, seed=self.seed
-        )
-
-    def _plain(self) -> AbstractNetwork:
-        own = self.settings.search
-        return PlainNetwork(
-            self.problem.grammar,
-            self.problem.tree_prior,
-            max(16, int(own.of_network * self.num_samples)),
-            max(16, int(2 * own.of_network * self.num_samples)),
-            hidden_size=own.hidden_size,
-            seed=self.seed,
-        )
 
     def run(
         self,
@@ -177,12 +166,11 @@ class Search:
     ) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
         that was broken off, `begun` is the number of steps from which these count."""
+        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
         if self.is_enumerated:
-            self.visited.visit(enumerate_trees(self.problem.grammar))
-            return True
+            return self._list_all()
         first = len(self.history)
         began = time.perf_counter()
-        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
         if first == 0:
             self._start()
         for step in range(0 if begun is None else first - begun, num_steps):
@@ -204,6 +192,15 @@ class Search:
         self.is_whole = self.is_whole and not is_over
         return is_over
 
+    def _list_all(self) -> bool:
+        """Every tree there is, the likeliest before the data first; whether all were weighed."""
+        trees = enumerate_trees(self.problem.grammar)
+        log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
+        order = np.argsort(-log_prior, kind="stable")
+        self.is_listed = self._visit(trees[order])
+        self.listed_share = float(np.exp(log_prior[order[: len(self.visited.trees)]]).sum())
+        return self.is_listed
+
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
         that fit them, and draws from the prior. The pairs are worked out beside the network, but
@@ -214,10 +211,10 @@ class Search:
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            pairs = pool.submit(self._pairs)
-            if self.network is not None:
-                self.network.begin(self, self._is_late)
+        (pairs,) = beside(self._pairs)
+        if self.network is not None:
+            self.network.begin(self, self._is_late)
+        if is_done_in_time(pairs, self._is_late):
             self._visit(pairs.result())
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
@@ -225,18 +222,21 @@ class Search:
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
         own, found = self.settings.search, []
-        if own.matched_at_start and not self._is_late():
-            found.append(self.matching.likeliest(own.matched_at_start, self._is_late))
-        if own.paired_at_start and not self._is_late():
-            pairing = Pairing(self.problem, self.matching, own.pair_functions)
-            threads = self.engine.num_threads
-            found.append(pairing.likeliest(own.paired_at_start, threads, self._is_late))
+        with contextlib.suppress(OutOfTime):
+            if own.matched_at_start and not self._is_late():
+                found.append(self.matching.likeliest(own.matched_at_start, self._is_late))
+            if own.paired_at_start and not self._is_late():
+                pairing = Pairing(self.problem, self.matching, own.pair_functions)
+                threads = self.engine.num_threads
+                found.append(pairing.likeliest(own.paired_at_start, threads, self._is_late))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
     def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
-        size = max(16, self.settings.search.points_at_once // self.race.num_rows)
+        own = self.settings.search
+        size = min(own.trees_at_once, own.points_at_once // self.race.num_rows)
+        size = max(16, size // (_LOOKS if self.is_enumerated else 1))
         for start in range(0, len(trees), size):
             if self._is_late() and len(self.visited.trees) > 0:
                 return False
@@ -278,7 +278,9 @@ class Search:
         trees = list(itertools.islice(new, own.matched_trees))
         if trees and not self._is_late():
             done.update(tree.tobytes() for tree in trees)
-            self._visit(self.matching.of_trees(np.array(trees), own.matched_a_step), [island])
+            with contextlib.suppress(OutOfTime):
+                matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
+                self._visit(matched, [island])
 
     def _go_through(
         self,

@@ -201,6 +201,7 @@ def _has_no_hope(apply, shape, constants, hope, bar, law, work, fit):
 @compiled_inside
 def _run(apply, number, tolerance, shape, law, work, fit):
     """A candidate half of its way in a race."""
+    # A comparison rather than plain False: for each of those Numba compiles a copy.
     never = shape.num_nodes < 0
     fit.candidate_squares[number] = descend(
         apply, shape, fit.candidates[number], never, never, _RACE // 2, tolerance, np.inf, law,
@@ -215,8 +216,6 @@ def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, un
     early; and so does a tree that has no hope to come up to `bar`."""
     stand_alone()
     k = shape.num_constants
-    # Comparisons rather than plain True, False and 0: for each of those Numba compiles a copy.
-    never = k < 0
     count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
     chosen = min(count, num_starts, MAX_STARTS)
     _put_in_order(k, count, chosen, fit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from dvisr.search.screening import leading_columns
 LARGEST = 1e100  # of a value
 _TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
 _MOST_COLUMNS = 10  # beyond which half of the table is of so many columns alone
+
+
+class OutOfTime(Exception):
+    """It grew late before the table was made."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,22 +43,34 @@ class FunctionTable:
 
 
 def likeliest_functions(
-    problem: Problem, algebra: Algebra, most: int, X: np.ndarray
+    problem: Problem,
+    algebra: Algebra,
+    most: int,
+    X: np.ndarray,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> FunctionTable:
     """At most so many that are defined at all rows of X and differ there. Where there are many
     columns, every second one has only columns that explain the target (`screening`): functions of
     any two or three of thirty would fill the table before larger ones come."""
     trees = _trees(problem, _TREES_A_FUNCTION * most)
+    _in_time(is_late)
     _, first = np.unique(forms(trees, algebra), return_index=True)
     trees = trees[np.sort(first)]
+    _in_time(is_late)
     values, is_valid = evaluate_batch(problem.grammar.library, trees, X)
     is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < LARGEST).all(axis=1)
     trees, values = trees[is_valid], values[is_valid]
+    _in_time(is_late)
     _, first = np.unique(_hashed(values), return_index=True)
     kept = np.sort(first)[:most]
     prior = _parts(problem)[1]
     log_prior = np.asarray(prior.log_prob(np, trees[kept])) - float(np.max(prior.log_size))
     return FunctionTable(trees[kept], values[kept], log_prior)
+
+
+def _in_time(is_late: Callable[[], bool]) -> None:
+    if is_late():
+        raise OutOfTime
 
 
 def _parts(problem: Problem) -> tuple[Grammar, TreePrior]:
