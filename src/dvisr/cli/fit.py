@@ -21,7 +21,7 @@ from dvisr.cli.status import INTERRUPTED
 
 if TYPE_CHECKING:
     from dvisr.estimator import DVISRRegressor
-    from dvisr.fitting.search import Progress
+    from dvisr.fitting.progress import Progress
     from dvisr.types import Dataset
 
 # The estimator's own, which takes long to import; a test holds them equal.
@@ -115,7 +115,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
-    def fit_it(progress: Progress, made: list[DVISRRegressor]) -> None:
+    def fit_it(progress: Progress | None, made: list[DVISRRegressor]) -> None:
         from dvisr.estimator import DVISRRegressor
 
         made.append(DVISRRegressor(**settings))
@@ -125,7 +125,7 @@ def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
     return finished(fit_it)
 
 
-def finished(work: Callable[[Progress, list[DVISRRegressor]], None]) -> Fitted:
+def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> Fitted:
     """What comes of work that puts its model into a list before it fits it: an answer, even if it
     could not be saved."""
     failure, told_to_end = None, None

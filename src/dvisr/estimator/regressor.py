@@ -24,7 +24,7 @@ from dvisr.estimator.resuming import ResumingMixin
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
-from dvisr.fitting.search import Progress
+from dvisr.fitting.progress import Progress
 from dvisr.library import Token
 from dvisr.noise import AbstractNoise
 from dvisr.prior import TreePrior
@@ -214,15 +214,15 @@ class DVISRRegressor(
     def fit_table(
         self,
         data: Dataset,
-        progress: Progress,
+        progress: Progress | None,
         *,
         sample_weight: Any = None,
         has_names: bool | None = True,
         target: str = "y",
         command: str | None = None,
     ) -> DVISRRegressor:
-        """As `fit`, of a table that was checked already, with progress shown by the caller: steps
-        done, steps in all, log evidence. Reports show the name of the target, and the command."""
+        """As `fit`, of a table that was checked already, with progress shown by the caller, or by
+        nobody. Reports show the name of the target, and the command."""
         if has_names is not None:
             self.n_features_in_ = data.X.shape[1]
             if has_names:
@@ -257,7 +257,7 @@ class DVISRRegressor(
         problem: Problem,
         budget: Budget,
         seed: int,
-        progress: Progress,
+        progress: Progress | None,
         recorder: Recorder | None,
     ) -> DVISRRegressor:
         heard = Heard()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dvisr.estimator import saving
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import LOG, Recorder, read_snapshots
-from dvisr.fitting.search import Progress
+from dvisr.fitting.progress import Progress
 from dvisr.runs import folder
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def resume_run(
     path: Any,
-    progress: Progress,
+    progress: Progress | None,
     made: list[DVISRRegressor] | None = None,
     *,
     num_steps: int | None = None,

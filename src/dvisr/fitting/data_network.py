@@ -33,6 +33,7 @@ from dvisr.settings import SearchSettings
 
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
+    from dvisr.fitting.progress import Tell
     from dvisr.fitting.search import Search
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
@@ -70,6 +71,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._seed = seed
         self._unfolded: Unfolded | None = None
         self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
+        self._num_batches = 0
         self._first: Future[list[np.ndarray]] | None = None
         self._compiling: Future[None] | None = None
 
@@ -105,7 +107,12 @@ class PretrainedNetwork(AbstractNetwork):
             if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
                 break
             batches.append(self.draw()[0])
+            self._num_batches = len(batches)
         return batches
+
+    def _read(self) -> float:
+        """The share of the first draws that were made; it is done sooner if prefixes are many."""
+        return self._num_batches / self._settings.first_batches
 
     def _compile_lessons(self) -> None:
         """A lesson of nothing."""
@@ -115,13 +122,18 @@ class PretrainedNetwork(AbstractNetwork):
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
-        while not self._first.done():
-            if is_late():
-                return
-            wait([self._first], timeout=_MOST_WAITED)
+        with search.teller.phase("reading the data with the network, and its first draws") as tell:
+            while not self._first.done():
+                if is_late():
+                    return
+                wait([self._first], timeout=_MOST_WAITED)
+                tell(self._read())
         batches, self._first = self._first.result(), None
-        for number, trees in enumerate(batches):
-            search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
+        with search.teller.phase("fitting the network's draws") as tell:
+            for number, trees in enumerate(batches):
+                search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
+                search.teller.look(search.visited, search.engine)
+                tell((number + 1) / len(batches))
 
     def is_ready(self) -> bool:
         return self._first is None
@@ -129,7 +141,7 @@ class PretrainedNetwork(AbstractNetwork):
     def step(self, search: Search, done: float) -> float:
         return float("nan")
 
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         """Lessons until q is the posterior, with draws in between, which show what it still has
         wrong."""
         own = self._settings
@@ -143,6 +155,7 @@ class PretrainedNetwork(AbstractNetwork):
         for number in range(own.lesson_rounds):
             if number > 0 and (limit.is_over() or self._gap(search) < own.lesson_goal):
                 return
+            tell(number / own.lesson_rounds)
             trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())
             joint = search.visited.tree_log_joint[numbers]

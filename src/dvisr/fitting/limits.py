@@ -32,8 +32,8 @@ class Limit:
     ) -> None:
         now = time.perf_counter()
         self._should_stop = should_stop
-        self._end = None if max_time is None else now + max_time
-        self._search_end = self._end
+        self.end = None if max_time is None else now + max_time  # by `time.perf_counter`
+        self._search_end = self.end
         if max_time is not None:
             self._search_end = now + max_time - min(_RESERVED * max_time, _MOST_RESERVED)
 
@@ -41,7 +41,7 @@ class Limit:
         return self._should_stop()
 
     def is_over(self) -> bool:
-        return self._is_past(self._end)
+        return self._is_past(self.end)
 
     def search_is_over(self) -> bool:
         return self._is_past(self._search_end)

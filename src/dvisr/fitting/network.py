@@ -23,6 +23,7 @@ from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
+    from dvisr.fitting.progress import Tell
     from dvisr.fitting.search import Search
 
 _REPLAY_WEIGHT = 1.0
@@ -52,7 +53,7 @@ class AbstractNetwork(abc.ABC):
         made."""
 
     @abc.abstractmethod
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         """Learn the posterior over what was visited, as it stands now."""
 
     @abc.abstractmethod
@@ -120,13 +121,14 @@ class PlainNetwork(AbstractNetwork):
         self.learn(trees, advantages, replayed, max(rate, own.last_rate))
         return float(terms.mean())
 
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         own = search.settings.search
         no_advantage = np.zeros(self.num_samples)
         trees, _ = self.draw()
         for update in range(own.final_updates):
             if limit.is_over():
                 return
+            tell(update / own.final_updates)
             rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
             self.learn(trees, no_advantage, search.replayed(self.num_replayed, 1.0), rate)
 

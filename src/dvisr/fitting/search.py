@@ -8,7 +8,6 @@ the other found, the search has likely not missed much; that is one of the check
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import functools
 import itertools
 import time
@@ -22,6 +21,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.data_network import PretrainedNetwork, why_not
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork, PlainNetwork
+from dvisr.fitting.progress import StepReport, Tell, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -36,22 +36,8 @@ from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
 from dvisr.target import undefined_log_likelihood
 
-_SHARED_DRAWS = 4_000  # of the prior, that tell how often each token occurs
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
-
-Progress = Callable[[int, int, float], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class StepReport:
-    step: int
-    seconds: float
-    num_trees: int
-    num_forms: int
-    log_evidence: float  # of what was visited
-    best_log_joint: float
-    elbo: float  # of this step's draws; NaN without a network
 
 
 class Search:
@@ -102,8 +88,7 @@ class Search:
             and self.num_allowed * len(problem.data.y) <= own.max_enumerated_points
         )
         self.sampler = PriorSampler(grammar, problem.tree_prior)
-        shares = _token_shares(self.sampler, len(grammar.library))
-        self.neighbours = Neighbours(grammar, shares)
+        self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
         self.sweep = Sweep(grammar, problem.tree_prior, own)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
@@ -119,6 +104,7 @@ class Search:
         self._is_late: Callable[[], bool] = lambda: False
         self.is_whole = True  # every step was made in full, and nothing else was done since
         self.after_step: Callable[[], None] = lambda: None  # called after each that was
+        self.teller = Teller()
 
     @functools.cached_property
     def matching(self) -> Matching:
@@ -144,12 +130,13 @@ class Search:
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
         own = self.settings.search
-        self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
-        if not self.is_enumerated and self.network is None:
-            is_asked_for = own.network != "plain"
-            self.why_plain = why_not(self.problem) if is_asked_for else "it was asked for"
-            self.network = self._plain() if self.why_plain else self._pretrained()
-            self.network.compile()
+        with self.teller.phase("compiling what a first fit needs"):
+            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
+            if not self.is_enumerated and self.network is None:
+                is_asked_for = own.network != "plain"
+                self.why_plain = why_not(self.problem) if is_asked_for else "it was asked for"
+                self.network = self._plain() if self.why_plain else self._pretrained()
+                self.network.compile()
 
     def _pretrained(self) -> AbstractNetwork:
         return PretrainedNetwork(
@@ -171,19 +158,22 @@ class Search:
         self,
         num_steps: int,
         limit: Limit | None = None,
-        progress: Progress = lambda done, steps, evidence: None,
         begun: int | None = None,
     ) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
         that was broken off, `begun` is the number of steps from which these count."""
         if self.is_enumerated:
-            self.visited.visit(enumerate_trees(self.problem.grammar))
+            self._visit(enumerate_trees(self.problem.grammar), name="weighing every formula")
             return True
         first = len(self.history)
+        limit = Limit() if limit is None else limit
+        planned = num_steps + (first if begun is None else begun)
         began = time.perf_counter()
-        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
+        self._is_late = functools.partial(self._noted, limit)
+        self.teller.tell(planned=planned, latest_end=limit.end)
         if first == 0:
             self._start()
+        self.teller.steps(first, planned, limit.end)
         for step in range(0 if begun is None else first - begun, num_steps):
             if self._is_late():
                 self._seconds += time.perf_counter() - began
@@ -191,7 +181,8 @@ class Search:
             elbo = self._step((step + 1) / num_steps)
             seconds = self._seconds + time.perf_counter() - began
             self._report(seconds, elbo)
-            progress(step + 1, num_steps, self.history[-1].log_evidence)
+            self.teller.look(self.visited, self.engine, is_due=True)
+            self.teller.steps(len(self.history), planned, limit.end)
             if self.is_whole:
                 self.after_step()
         self._seconds += time.perf_counter() - began
@@ -208,8 +199,9 @@ class Search:
         that fit them, and draws from the prior. The pairs are worked out beside the network, but
         visited after it: so the order of visits, on which later ones depend, is always the same."""
         problem, most = self.problem, self.settings.search.likeliest_trees
-        trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
-        if self._visit(trees):
+        with self.teller.phase("listing the likeliest formulas before the data"):
+            trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
+        if self._visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
@@ -217,29 +209,41 @@ class Search:
             pairs = pool.submit(self._pairs)
             if self.network is not None:
                 self.network.begin(self, self._is_late)
-            self._visit(pairs.result())
+            self._visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
-        own, found = self.settings.search, []
+        own, found, phase = self.settings.search, [], self.teller.phase
         if own.matched_at_start and not self._is_late():
-            found.append(self.matching.likeliest(own.matched_at_start, self._is_late))
+            with phase("matching parts of formulas to the data") as tell:
+                is_late = functools.partial(self._told, tell)
+                found.append(self.matching.likeliest(own.matched_at_start, is_late))
         if own.paired_at_start and not self._is_late():
-            pairing = Pairing(self.problem, self.matching, own.pair_functions)
-            threads = self.engine.num_threads
-            found.append(pairing.likeliest(own.paired_at_start, threads, self._is_late))
+            with phase("pairing functions") as tell:
+                pairing = Pairing(self.problem, self.matching, own.pair_functions)
+                threads, is_late = self.engine.num_threads, functools.partial(self._told, tell)
+                found.append(pairing.likeliest(own.paired_at_start, threads, is_late))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
-    def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
+    def _told(self, tell: Tell, done: float) -> bool:
+        tell(done)
+        return self._is_late()
+
+    def _visit(
+        self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"
+    ) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
         size = max(16, self.settings.search.points_at_once // len(self.problem.data.y))
-        for start in range(0, len(trees), size):
-            if self._is_late() and len(self.visited.trees) > 0:
-                return False
-            self.visited.visit(trees[start : start + size], islands)
+        with self.teller.phase(name) as tell:
+            for start in range(0, len(trees), size):
+                if self._is_late() and len(self.visited.trees) > 0:
+                    return False
+                self.visited.visit(trees[start : start + size], islands)
+                self.teller.look(self.visited, self.engine)
+                tell((start + size) / len(trees))
         return True
 
     def _step(self, done: float) -> float:
@@ -336,11 +340,3 @@ class Search:
                 elbo=elbo,
             )
         )
-
-
-def _token_shares(sampler: PriorSampler, num_tokens: int) -> np.ndarray:
-    """How often each token occurs in draws from the prior; none less than once."""
-    drawn = sampler.draw(_SHARED_DRAWS, np.random.default_rng(0))
-    counts = 1.0 + np.bincount(drawn[drawn >= 0].astype(np.int64), minlength=num_tokens)
-    shares: np.ndarray = counts / counts.sum()
-    return shares

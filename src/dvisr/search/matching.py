@@ -34,6 +34,8 @@ _COSTS = (0.0, -5.0, -5.0, -10.0)  # what a kind's constants cost, at a guess, i
 _BLOCK = 512  # functions that are compared at once
 _CONTEXTS_A_TASK = 64
 
+IsLate = Callable[[float], bool]  # told the share that is done: whether to leave the rest
+
 
 @dataclasses.dataclass(frozen=True)
 class Contexts:
@@ -116,7 +118,7 @@ class Matching:
         self.log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
         self._sizes = (self.trees >= 0).sum(axis=1)
 
-    def likeliest(self, most: int, is_late: Callable[[], bool] = lambda: False) -> np.ndarray:
+    def likeliest(self, most: int, is_late: IsLate = lambda done: False) -> np.ndarray:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
         them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
@@ -184,7 +186,7 @@ class Matching:
         contexts: Contexts,
         most: int,
         num_functions: int | None,
-        is_late: Callable[[], bool] = lambda: False,
+        is_late: IsLate = lambda done: False,
     ) -> np.ndarray:
         """With the likeliest functions of the table, so many, or all."""
         grammar = self._problem.grammar
@@ -206,7 +208,7 @@ class Matching:
         self,
         contexts: Contexts,
         num_functions: int | None,
-        is_late: Callable[[], bool] = lambda: False,
+        is_late: IsLate = lambda done: False,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each context the best functions: their numbers, kinds and scores."""
         count, best = len(contexts.tokens), self._settings.matches_a_context
@@ -221,7 +223,7 @@ class Matching:
         extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
 
         def run(part: slice) -> None:
-            if is_late():
+            if is_late(part.start / count):
                 return
             _match(
                 contexts.targets[part], contexts.weights[part], contexts.log_prior[part],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from dvisr.library.compiling import compiled
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
-from dvisr.search.matching import Matching
+from dvisr.search.matching import IsLate, Matching
 
 # What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
 _OUTER = ("?", "sqrt ?", "square ?", "exp ?", "log ?", "/ 1 ?")
@@ -105,13 +104,14 @@ class Pairing:
         self._legality = Legality(problem.grammar)
 
     def likeliest(
-        self, most: int, num_threads: int, is_late: Callable[[], bool] = lambda: False
+        self, most: int, num_threads: int, is_late: IsLate = lambda done: False
     ) -> np.ndarray:
         """The trees that fit the data best for their size, at most so many. Once it is late the
         other outer functions are left."""
         found: list[_Found] = []
-        for outer in self._outers():
-            if is_late():
+        outers = self._outers()
+        for number, outer in enumerate(outers):
+            if is_late(number / len(outers)):
                 break
             found += [self._best(outer, space, num_threads) for space in self._spaces(outer)]
         rows = [self._trees(part, max(1, most // len(found))) for part in found]
