@@ -52,4 +52,4 @@ bench: install
 	$(BIN)/python -m benchmarks.fits kernel --results /dev/null
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dvisr-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

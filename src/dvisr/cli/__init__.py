@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 import dvisr
 from dvisr.cli.status import INTERRUPTED, OK, TERMINATED, WRONG_REQUEST
+from dvisr.text import printable
 
 COMMANDS = {
     "demo": "A small table, fitted: Kepler's third law from eight planets.",
@@ -99,8 +100,6 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    from dvisr.cli.console import printable
-
     click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
     sys.exit(WRONG_REQUEST)
 

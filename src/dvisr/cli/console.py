@@ -24,7 +24,6 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from dvisr.checks import Verdict
     from dvisr.fitting.progress import Status
 
 _QUIET_SECONDS = 2.0
@@ -105,8 +104,8 @@ def _line(text: str) -> Text:
 
 @contextmanager
 def _late(shown: Progress | Live) -> Iterator[None]:
-    """Show it once two seconds have passed: by a timer rather than a look at the clock, as the first
-    step alone may take longer than that."""
+    """Show it once two seconds have passed: by a timer rather than a look at the clock, as the
+    first step alone may take longer than that."""
     timer = threading.Timer(_QUIET_SECONDS, shown.start)
     timer.daemon = True
     timer.start()
@@ -131,33 +130,3 @@ class _Console(Console):
 def new_console() -> Console:
     console = _Console(highlight=False)
     return console if console.is_terminal else _Console(highlight=False, width=120)
-
-
-def printable(text: str) -> str:
-    """Control characters, as a column's name may hold them, shown rather than obeyed."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"
-
-
-def with_error(value: float, error: float) -> str:
-    """A number to the digits that its error leaves."""
-    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
-        return number(value)
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    if digits > 8 or abs(value) >= 1e8:
-        return f"{value:.6g} ± {error:.1g}"
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """The verdict, a line for each of its two questions, and the reasons below."""
-    from dvisr.checks import QUESTIONS
-
-    lines = [f"verdict: {verdict.word}"]
-    for group, question in QUESTIONS.items():
-        lines.append(f"  {question} {verdict.group_word(group)}")
-        lines += [f"    {check.name}: {check.sentence}" for check in verdict.doubts(group)]
-    return lines

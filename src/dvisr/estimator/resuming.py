@@ -28,7 +28,9 @@ def resume_run(
     list `made` before it is fitted: it may be there though it could not be saved."""
     place = Path(path)
     if not folder.is_run(place):
-        raise ValueError(f"there is no run in {str(path)!r}: give the folder of dvisr fit --out")
+        raise ValueError(
+            f"there is no run in {str(path)!r}: give the folder that a fit was kept in"
+        )
     with folder.lock(place):
         begun = saving.read_beginning(place)
         if not begun.can_be_resumed:

@@ -170,9 +170,7 @@ class SearchFitter(AbstractFitter):
         own = self.settings.search.num_samples
         return own if budget.num_samples is None else budget.num_samples
 
-    def _searched(
-        self, search: Search, begun: int, num_steps: int | None, limit: Limit
-    ) -> bool:
+    def _searched(self, search: Search, begun: int, num_steps: int | None, limit: Limit) -> bool:
         """All steps, of which some may have been made by a search that was broken off; whether it
         was not stopped."""
         own = self.settings.search

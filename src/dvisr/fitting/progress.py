@@ -14,6 +14,7 @@ import numpy as np
 
 from dvisr.diagnostics import log_total
 from dvisr.expression import Expression, infix
+from dvisr.search.matching import Tell
 
 if TYPE_CHECKING:
     from dvisr.marginal import Engine
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 4  # of the constants in the best formula
 _EVERY = 0.2  # seconds between two looks at what was visited
-
-Tell = Callable[[float], None]  # the share of a phase that is done
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +77,8 @@ Progress = Callable[[Status], None]  # called from any thread
 
 
 class Teller:
-    """Tells a `Progress` what changes. Without one it does nothing, at no cost; with one a fit makes
-    the same answer, to the last bit.
+    """Tells a `Progress` what changes. Without one it does nothing, at no cost; with one a fit
+    makes the same answer, to the last bit.
 
     Parameters
     ----------

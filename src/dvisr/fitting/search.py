@@ -21,7 +21,7 @@ from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.data_network import PretrainedNetwork, why_not
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork, PlainNetwork
-from dvisr.fitting.progress import StepReport, Tell, Teller
+from dvisr.fitting.progress import StepReport, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -218,19 +218,15 @@ class Search:
         own, found, phase = self.settings.search, [], self.teller.phase
         if own.matched_at_start and not self._is_late():
             with phase("matching parts of formulas to the data") as tell:
-                is_late = functools.partial(self._told, tell)
-                found.append(self.matching.likeliest(own.matched_at_start, is_late))
+                most = own.matched_at_start
+                found.append(self.matching.likeliest(most, self._is_late, tell))
         if own.paired_at_start and not self._is_late():
             with phase("pairing functions") as tell:
                 pairing = Pairing(self.problem, self.matching, own.pair_functions)
-                threads, is_late = self.engine.num_threads, functools.partial(self._told, tell)
-                found.append(pairing.likeliest(own.paired_at_start, threads, is_late))
+                most, threads = own.paired_at_start, self.engine.num_threads
+                found.append(pairing.likeliest(most, threads, self._is_late, tell))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
-
-    def _told(self, tell: Tell, done: float) -> bool:
-        tell(done)
-        return self._is_late()
 
     def _visit(
         self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"

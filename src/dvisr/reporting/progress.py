@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dvisr.expression.printing import printable
 from dvisr.fitting.progress import Status
+from dvisr.text import printable
 
 READY = "getting ready (a first fit compiles)"
 

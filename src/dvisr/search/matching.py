@@ -34,7 +34,7 @@ _COSTS = (0.0, -5.0, -5.0, -10.0)  # what a kind's constants cost, at a guess, i
 _BLOCK = 512  # functions that are compared at once
 _CONTEXTS_A_TASK = 64
 
-IsLate = Callable[[float], bool]  # told the share that is done: whether to leave the rest
+Tell = Callable[[float], None]  # the share that is done
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,14 +118,16 @@ class Matching:
         self.log_prior = np.asarray(prior.log_prob(np, self.trees)) - float(np.max(prior.log_size))
         self._sizes = (self.trees >= 0).sum(axis=1)
 
-    def likeliest(self, most: int, is_late: IsLate = lambda done: False) -> np.ndarray:
+    def likeliest(
+        self, most: int, is_late: Callable[[], bool] = lambda: False, tell: Tell = lambda done: None
+    ) -> np.ndarray:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
         them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
         contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0)
         chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
-        return self._filled(contexts.chosen(chosen), most, None, is_late)
+        return self._filled(contexts.chosen(chosen), most, None, is_late, tell)
 
     def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
         """Trees that have a subtree of one of these replaced; the best, at most so many."""
@@ -186,11 +188,12 @@ class Matching:
         contexts: Contexts,
         most: int,
         num_functions: int | None,
-        is_late: IsLate = lambda done: False,
+        is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> np.ndarray:
         """With the likeliest functions of the table, so many, or all."""
         grammar = self._problem.grammar
-        functions, kinds, scores = self._matches(contexts, num_functions, is_late)
+        functions, kinds, scores = self._matches(contexts, num_functions, is_late, tell)
         order = np.argsort(-scores, axis=None, kind="stable")
         order = order[np.isfinite(scores.ravel()[order])][:most]
         rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
@@ -208,7 +211,8 @@ class Matching:
         self,
         contexts: Contexts,
         num_functions: int | None,
-        is_late: IsLate = lambda done: False,
+        is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each context the best functions: their numbers, kinds and scores."""
         count, best = len(contexts.tokens), self._settings.matches_a_context
@@ -223,7 +227,8 @@ class Matching:
         extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
 
         def run(part: slice) -> None:
-            if is_late(part.start / count):
+            tell(part.start / count)
+            if is_late():
                 return
             _match(
                 contexts.targets[part], contexts.weights[part], contexts.log_prior[part],

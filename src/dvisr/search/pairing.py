@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from dvisr.library.compiling import compiled
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
-from dvisr.search.matching import IsLate, Matching
+from dvisr.search.matching import Matching, Tell
 
 # What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
 _OUTER = ("?", "sqrt ?", "square ?", "exp ?", "log ?", "/ 1 ?")
@@ -104,14 +105,19 @@ class Pairing:
         self._legality = Legality(problem.grammar)
 
     def likeliest(
-        self, most: int, num_threads: int, is_late: IsLate = lambda done: False
+        self,
+        most: int,
+        num_threads: int,
+        is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> np.ndarray:
         """The trees that fit the data best for their size, at most so many. Once it is late the
         other outer functions are left."""
         found: list[_Found] = []
         outers = self._outers()
         for number, outer in enumerate(outers):
-            if is_late(number / len(outers)):
+            tell(number / len(outers))
+            if is_late():
                 break
             found += [self._best(outer, space, num_threads) for space in self._spaces(outer)]
         rows = [self._trees(part, max(1, most // len(found))) for part in found]
