@@ -26,8 +26,8 @@ class SearchSettings:
         Starts of the optimiser for a first look at a tree's constants.
     hopeless : float
         Nats below the likeliest tree so far: what can't come nearer is fitted roughly.
-    points_at_once : int
-        Trees times rows between two looks at the clock.
+    trees_at_once, points_at_once : int
+        The most trees, and the most trees times rows, between two looks at the clock.
     neighbours : int
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
@@ -95,7 +95,8 @@ class SearchSettings:
     likeliest_trees: int = 10_000
     num_starts: int = 8
     hopeless: float = 25.0
-    points_at_once: int = 400_000
+    trees_at_once: int = 2_000
+    points_at_once: int = 200_000
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25

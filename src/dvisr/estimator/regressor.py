@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
 from dvisr.fitting.progress import Progress
 from dvisr.library import Token
+from dvisr.library.program_cache import kept_programs
 from dvisr.noise import AbstractNoise
 from dvisr.prior import TreePrior
 from dvisr.problem import (
@@ -93,7 +95,7 @@ class DVISRRegressor(
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : float or None, default=None
-        Seconds after which to stop, compiling aside; None for no limit.
+        Seconds after which to stop, a first compilation aside; None for no limit.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, generator or None, default=None
@@ -249,6 +251,7 @@ class DVISRRegressor(
             num_samples=whole_number(self.num_samples, "num_samples", 2),
             max_time=checked.checked_seconds(self.max_time),
             num_threads=threads_of(self.n_jobs),
+            began=time.perf_counter(),
         )
 
     def _fitted(
@@ -261,7 +264,7 @@ class DVISRRegressor(
         recorder: Recorder | None,
     ) -> DVISRRegressor:
         heard = Heard()
-        with heard.listening():
+        with heard.listening(), kept_programs():
             outcome = fitter.fit(
                 problem,
                 budget,

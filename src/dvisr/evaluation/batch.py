@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import itertools
 import os
 
@@ -20,6 +19,7 @@ from dvisr.evaluation.tree import (
 )
 from dvisr.library import Library
 from dvisr.library.compiling import compiled
+from dvisr.library.threads import for_each
 
 _TREES_A_THREAD = 10_000
 
@@ -77,13 +77,9 @@ def evaluate_batch(
 
     # Threads of our own rather than Numba's: those must not be started from two threads at once.
     num_threads = min(os.cpu_count() or 1, 1 + len(tokens) // _TREES_A_THREAD)
-    if num_threads == 1:
-        run(slice(None))
-        return values, is_valid
     edges = np.linspace(0, len(tokens), num_threads + 1).astype(int)
     parts = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
-    with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(run, parts))
+    for_each(lambda: run, parts, num_threads)
     return values, is_valid
 
 

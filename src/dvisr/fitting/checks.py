@@ -20,6 +20,7 @@ from dvisr.settings import CheckSettings
 _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
 _ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
 _DRAWS = 1000
+_MOST_LEFT = 0.5  # of the prior: what may not be listed, and the rest still be worth something
 
 
 def is_heavy(weighed: Weighed, k: float) -> bool:
@@ -59,6 +60,18 @@ def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
         sentence = f"the search made all of its {num_steps} steps"
     return Check(
         "steps", SEARCH, measured, 1.0, graded(measured, 1.0, few + 1.0), sentence, few + 1.0
+    )
+
+
+def listed_check(num_weighed: int, num_allowed: int, share: float) -> Check:
+    """Where all trees were to be listed, and were not: how much of the prior is left out."""
+    measured = max(0.0, 1.0 - share)
+    sentence = (
+        f"only {num_weighed:,} of {num_allowed:,} trees were weighed, with {share:.0%} of the "
+        f"prior, before the fit was stopped: give it more time"
+    )
+    return Check(
+        "listed", SEARCH, measured, 0.0, graded(measured, 0.0, _MOST_LEFT), sentence, _MOST_LEFT
     )
 
 

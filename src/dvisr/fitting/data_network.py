@@ -9,36 +9,37 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dvisr.diagnostics import log_total
+from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.lessons import make_lesson, teach
-from dvisr.fitting.network import AbstractNetwork, trees_only_writer
+from dvisr.fitting.network import AbstractNetwork, PlainNetwork, trees_only_writer
+from dvisr.library.program_cache import kept_programs
 from dvisr.policy.conditioned import Adapter, DataNetwork, DataPolicy
 from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import why_unknown
 from dvisr.pretraining.weights import digest, load_network, named_arrays
 from dvisr.problem import Problem
+from dvisr.sampling.programs import bounded_jit
 from dvisr.sampling.unfolding import Unfolded
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
 from dvisr.settings import SearchSettings
 
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
-    from dvisr.fitting.progress import Tell
     from dvisr.fitting.search import Search
+    from dvisr.search.matching import Tell
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
 _STREAM = 1  # of random numbers
-_MOST_WAITED = 0.1  # seconds between two looks at the clock
 
 
 @functools.lru_cache(maxsize=2)
@@ -55,6 +56,24 @@ def why_not(problem: Problem) -> str:
     if trees_only_writer(problem.grammar, problem.tree_prior).walk is None:
         return "the count rules give a tree too many distinct costs"
     return why_unknown(problem.grammar.library)
+
+
+def make_network(
+    problem: Problem, settings: SearchSettings, num_samples: int, *, seed: int
+) -> tuple[AbstractNetwork, str]:
+    """The network of a search, and why it is not the one that reads the data, if it is not."""
+    reason = why_not(problem) if settings.network != "plain" else "it was asked for"
+    if not reason:
+        return PretrainedNetwork(problem, settings, num_samples, seed=seed), ""
+    plain = PlainNetwork(
+        problem.grammar,
+        problem.tree_prior,
+        max(16, int(settings.of_network * num_samples)),
+        max(16, int(2 * settings.of_network * num_samples)),
+        hidden_size=settings.hidden_size,
+        seed=seed,
+    )
+    return plain, reason
 
 
 class PretrainedNetwork(AbstractNetwork):
@@ -74,6 +93,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._num_batches = 0
         self._first: Future[list[np.ndarray]] | None = None
         self._compiling: Future[None] | None = None
+        self._is_given_up = False
 
     @property
     def unfolded(self) -> Unfolded:
@@ -82,10 +102,9 @@ class PretrainedNetwork(AbstractNetwork):
 
     def compile(self) -> None:
         """Beside the search, which has enough to do until the first draws are there."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="dvisr-network")
-        self._first = pool.submit(self._read_and_draw)
-        self._compiling = pool.submit(self._compile_lessons)
-        pool.shutdown(wait=False)
+        self._first, self._compiling = beside(
+            kept_programs()(self._read_and_draw), kept_programs()(self._compile_lessons)
+        )
 
     def _read_and_draw(self) -> list[np.ndarray]:
         """Until enough prefixes were looked at; a batch for each island at the least."""
@@ -103,7 +122,7 @@ class PretrainedNetwork(AbstractNetwork):
         writer = trees_only_writer(problem.grammar, problem.tree_prior)
         self._unfolded = Unfolded(policy, writer)
         batches: list[np.ndarray] = []
-        while len(batches) < own.first_batches:
+        while len(batches) < own.first_batches and not self._is_given_up:
             if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
                 break
             batches.append(self.draw()[0])
@@ -114,8 +133,16 @@ class PretrainedNetwork(AbstractNetwork):
         """The share of the first draws that were made; it is done sooner if prefixes are many."""
         return self._num_batches / self._settings.first_batches
 
+    def give_up(self) -> None:
+        self._is_given_up = True
+        for work in (self._first, self._compiling):
+            if work is not None:
+                work.cancel()
+
     def _compile_lessons(self) -> None:
         """A lesson of nothing."""
+        if self._is_given_up:
+            return
         trees = np.full((0, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
 
@@ -123,14 +150,18 @@ class PretrainedNetwork(AbstractNetwork):
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
         with search.teller.phase("reading the data with the network, and its first draws") as tell:
-            while not self._first.done():
-                if is_late():
-                    return
-                wait([self._first], timeout=_MOST_WAITED)
+
+            def is_late_now() -> bool:
                 tell(self._read())
+                return is_late()
+
+            if not is_done_in_time(self._first, is_late_now):
+                return
         batches, self._first = self._first.result(), None
         with search.teller.phase("fitting the network's draws") as tell:
             for number, trees in enumerate(batches):
+                if is_late():
+                    return
                 search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
                 search.teller.look(search.visited, search.engine)
                 tell((number + 1) / len(batches))
@@ -146,14 +177,12 @@ class PretrainedNetwork(AbstractNetwork):
         wrong."""
         own = self._settings
         if self._compiling is not None:
-            while not self._compiling.done():
-                if limit.is_stopped():
-                    return
-                wait([self._compiling], timeout=_MOST_WAITED)
+            if not is_done_in_time(self._compiling, limit.is_over):
+                return
             self._compiling.result()
             self._compiling = None
         for number in range(own.lesson_rounds):
-            if number > 0 and (limit.is_over() or self._gap(search) < own.lesson_goal):
+            if limit.is_over() or (number > 0 and self._gap(search) < own.lesson_goal):
                 return
             tell(number / own.lesson_rounds)
             trees = self._trees_to_teach(search)
@@ -229,6 +258,6 @@ def foremost(search: Search, most: int) -> np.ndarray:
     return trees
 
 
-@eqx.filter_jit
+@bounded_jit
 def _read(network: DataNetwork, table: Any) -> Any:
     return network.read(table)

@@ -38,15 +38,18 @@ class Budget:
     num_steps, num_samples : int, optional
         Of the search or the training; None for the fitter's own.
     max_time : float, optional
-        Seconds, compiling aside.
+        Seconds, a first compilation aside.
     num_threads : int, optional
         All cores, if not given.
+    began : float, optional
+        When the time began, by `time.perf_counter`; when the fitter is called, if not given.
     """
 
     num_steps: int | None = None
     num_samples: int | None = None
     max_time: float | None = None
     num_threads: int | None = None
+    began: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +137,27 @@ class SearchFitter(AbstractFitter):
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome:
+        limit = Limit(budget.max_time, should_stop, budget.began)
+        with limit.compiling_apart():
+            search = self._search_of(problem, budget, seed, progress)
+            begun = len(search.history)
+            if keeper is not None:
+                _keep(search, keeper, budget.num_steps)
+            is_whole = self._searched(search, begun, budget.num_steps, limit)
+            if keeper is not None:
+                keeper.after_search()
+            search.is_whole, search.after_step = False, _nothing
+            self.search = search
+            outcome = self._outcome(search, limit, is_whole)
+            search.teller = Teller()
+        if search.network is not None and not search.network.is_ready():
+            search.network.give_up()
+            search.network = None  # should the search go on, it has another
+        return outcome
+
+    def _search_of(
+        self, problem: Problem, budget: Budget, seed: int, progress: Progress | None
+    ) -> Search:
         search = self.search
         if search is None or not self.goes_on(problem, budget):
             search = Search(
@@ -146,18 +170,7 @@ class SearchFitter(AbstractFitter):
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.teller = Teller(progress)
         search.prepare()
-        begun = len(search.history)
-        if keeper is not None:
-            _keep(search, keeper, budget.num_steps)
-        limit = Limit(budget.max_time, should_stop)
-        is_whole = self._searched(search, begun, budget.num_steps, limit)
-        if keeper is not None:
-            keeper.after_search()
-        search.is_whole, search.after_step = False, _nothing
-        self.search = search
-        outcome = self._outcome(search, limit, is_whole)
-        search.teller = Teller()
-        return outcome
+        return search
 
     def goes_on(self, problem: Problem, budget: Budget) -> bool:
         """Whether a fit of that goes on where the one before ended."""
@@ -197,11 +210,10 @@ class SearchFitter(AbstractFitter):
         return not (apart.grade or checks.settled_check(evidence, limits).grade)
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
-        """Time counts from when all is compiled."""
         phase = search.teller.phase
         search.teller.tell(steps_end=None)
         weigher = FormWeigher(search)
-        weigher.complete()
+        weigher.complete(limit)
         weigher.weigh_likely(limit)
         measured: dict[str, Any] = {}
         network = search.network
@@ -210,10 +222,10 @@ class SearchFitter(AbstractFitter):
             with phase("teaching the network what was found") as tell:
                 network.finish(search, limit, tell)
             with phase("drawing from the network afresh"):
-                for number in range(self.settings.search.fresh_rounds):
-                    if number == 0 or not limit.is_over():
+                for _ in range(self.settings.search.fresh_rounds):
+                    if not limit.is_over():
                         measured = draw_afresh(search, network, limit)
-            weigher.complete()
+            weigher.complete(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)
         with phase("merging equal functions"):
@@ -278,6 +290,12 @@ class SearchFitter(AbstractFitter):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))
             if "elbo" in measured:
                 made += checks.fresh_draw_checks(measured, limits)
+        elif not search.is_listed:
+            made.append(
+                checks.listed_check(
+                    len(search.visited.trees), search.num_allowed, search.listed_share
+                )
+            )
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))

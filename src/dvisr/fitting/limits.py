@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import sys
 import threading
@@ -10,44 +11,98 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_RESERVED = 0.3  # of the time, for what comes after the search
-_MOST_RESERVED = 5.0  # seconds
+_AFTER_SEARCH = (0.3, 5.0)  # for what comes after the search: of the time, and seconds at most
+_AFTER_ALL = (0.1, 1.0)  # for what is done once the time is up: the answer is put together
 _STOPPING = "dvisr: stopping; what was found so far follows (once more to abandon it)"
 TERMINATED = 128 + signal.SIGTERM  # what a program ends with that was told to end
 
 
 class Limit:
-    """The search is over somewhat before the time is, so that what it found can be weighed.
+    """The search is over somewhat before the time is, so that what it found can be weighed; and
+    that somewhat before, so that the answer can be put together.
 
     Parameters
     ----------
     max_time : float, optional
-        Seconds from now on.
+        Seconds from the beginning on.
     should_stop : callable, optional
         Whether someone said stop.
+    began : float, optional
+        When the time began, by `time.perf_counter`; now, if not given.
     """
 
     def __init__(
-        self, max_time: float | None = None, should_stop: Callable[[], bool] = lambda: False
+        self,
+        max_time: float | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+        began: float | None = None,
     ) -> None:
-        now = time.perf_counter()
         self._should_stop = should_stop
-        self.end = None if max_time is None else now + max_time  # by `time.perf_counter`
-        self._search_end = self.end
+        self._end = self._search_end = self._latest = math.inf
         if max_time is not None:
-            self._search_end = now + max_time - min(_RESERVED * max_time, _MOST_RESERVED)
+            began = time.perf_counter() if began is None else began
+            self._latest = began + max_time
+            self._end = began + max_time - _kept_of(max_time, _AFTER_ALL)
+            self._search_end = began + max_time - _kept_of(max_time, _AFTER_SEARCH)
+
+    @property
+    def end(self) -> float | None:
+        """When the time is up, by `time.perf_counter`; None where there is no limit."""
+        return self._latest if math.isfinite(self._latest) else None
 
     def is_stopped(self) -> bool:
         return self._should_stop()
 
     def is_over(self) -> bool:
-        return self._is_past(self.end)
+        return self._is_past(self._end)
 
     def search_is_over(self) -> bool:
         return self._is_past(self._search_end)
 
-    def _is_past(self, end: float | None) -> bool:
-        return self._should_stop() or (end is not None and time.perf_counter() >= end)
+    def extend(self, seconds: float) -> None:
+        self._end += seconds
+        self._search_end += seconds
+        self._latest += seconds
+
+    @contextlib.contextmanager
+    def compiling_apart(self) -> Iterator[None]:
+        """The time that host code takes to be compiled for the first time does not count."""
+        from numba.core import event
+
+        with event.install_listener("numba:compile", _listener(self.extend)):
+            yield
+
+    def _is_past(self, end: float) -> bool:
+        return self._should_stop() or time.perf_counter() >= end
+
+
+def _kept_of(max_time: float, kept: tuple[float, float]) -> float:
+    share, most = kept
+    return min(share * max_time, most)
+
+
+def _listener(tell: Callable[[float], None]) -> Any:
+    """Tells how long something was being compiled: functions that call others begin before these
+    do and end after them, and in other threads they wait for each other."""
+    from numba.core import event  # here, since files that import it at once count as compiled code
+
+    lock, open_since = threading.Lock(), [0.0]
+    begun: list[Any] = []
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None:
+            with lock:
+                if not begun:
+                    open_since[0] = time.perf_counter()
+                begun.append(event)
+
+        def on_end(self, event: Any) -> None:
+            with lock:
+                begun.pop()
+                if not begun:
+                    tell(time.perf_counter() - open_since[0])
+
+    return Listener()
 
 
 class Heard:

@@ -20,11 +20,12 @@ from dvisr.prior import TreePrior
 from dvisr.recipes import GRUSpec
 from dvisr.runs import pytrees
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
+from dvisr.sampling.programs import bounded_jit
 
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
-    from dvisr.fitting.progress import Tell
     from dvisr.fitting.search import Search
+    from dvisr.search.matching import Tell
 
 _REPLAY_WEIGHT = 1.0
 
@@ -46,6 +47,9 @@ class AbstractNetwork(abc.ABC):
     def is_ready(self) -> bool:
         """Whether it can be taught and drawn from without waiting."""
         return True
+
+    def give_up(self) -> None:  # noqa: B027
+        """What it still does beside the search is of no use any more."""
 
     @abc.abstractmethod
     def step(self, search: Search, done: float) -> float:
@@ -200,19 +204,21 @@ def trees_only_writer(grammar: Grammar, prior: TreePrior) -> Writer:
     return Writer(made.mask, -1, made.walk)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _draw(policy: AbstractPolicy, writer: Writer, num_samples: int, key: Any) -> tuple[Any, Any]:
     drawn = StratifiedDraws()(policy, writer, num_samples, key=key)
     return drawn.tokens, drawn.log_q
 
 
-@eqx.filter_jit
-def _log_prob(policy: AbstractPolicy, writer: Writer, trees: Any) -> Any:
+def _log_q(policy: AbstractPolicy, writer: Writer, trees: Any) -> Any:
     nothing = jnp.zeros(trees.shape[1:], dtype=jnp.float32)
     return jax.vmap(lambda tree: log_prob(policy, writer, tree, nothing))(trees)
 
 
-@eqx.filter_jit
+_log_prob = bounded_jit(_log_q)
+
+
+@bounded_jit
 def _learn(
     policy: AbstractPolicy,
     writer: Writer,
@@ -232,7 +238,7 @@ def _learn(
     )
 
     def loss(policy: AbstractPolicy) -> Any:
-        return -(weights * _log_prob(policy, writer, trees)).sum()
+        return -(weights * _log_q(policy, writer, trees)).sum()
 
     gradient = jax.grad(loss)(policy)
     moved, after = optimiser(policy, gradient, state, rate)

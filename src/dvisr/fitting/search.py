@@ -7,7 +7,7 @@ the other found, the search has likely not missed much; that is one of the check
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import functools
 import itertools
 import time
@@ -18,9 +18,10 @@ import numpy as np
 from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
-from dvisr.fitting.data_network import PretrainedNetwork, why_not
+from dvisr.fitting.beside import beside, is_done_in_time
+from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
-from dvisr.fitting.network import AbstractNetwork, PlainNetwork
+from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
@@ -28,7 +29,7 @@ from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
 from dvisr.search.likeliest import likeliest_trees
-from dvisr.search.matching import Matching
+from dvisr.search.matching import Matching, OutOfTime
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.pairing import Pairing
 from dvisr.search.sweeping import Sweep
@@ -38,6 +39,7 @@ from dvisr.target import undefined_log_likelihood
 
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
+_LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
 
 class Search:
@@ -94,6 +96,7 @@ class Search:
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
+        self.is_listed = False  # every tree that there is was weighed
         self.num_listed = 0  # of the likeliest trees before the data, all of which were weighed
         self.listed_share = 0.0  # of the prior, that these have
         self.network: AbstractNetwork | None = None
@@ -108,7 +111,8 @@ class Search:
 
     @functools.cached_property
     def matching(self) -> Matching:
-        return Matching(self.problem, self.engine, self._algebra, self.settings.search)
+        own = self.settings.search
+        return Matching(self.problem, self.engine, self._algebra, own, self._is_late)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -133,26 +137,10 @@ class Search:
         with self.teller.phase("compiling what a first fit needs"):
             self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
             if not self.is_enumerated and self.network is None:
-                is_asked_for = own.network != "plain"
-                self.why_plain = why_not(self.problem) if is_asked_for else "it was asked for"
-                self.network = self._plain() if self.why_plain else self._pretrained()
+                self.network, self.why_plain = make_network(
+                    self.problem, own, self.num_samples, seed=self.seed
+                )
                 self.network.compile()
-
-    def _pretrained(self) -> AbstractNetwork:
-        return PretrainedNetwork(
-            self.problem, self.settings.search, self.num_samples, seed=self.seed
-        )
-
-    def _plain(self) -> AbstractNetwork:
-        own = self.settings.search
-        return PlainNetwork(
-            self.problem.grammar,
-            self.problem.tree_prior,
-            max(16, int(own.of_network * self.num_samples)),
-            max(16, int(2 * own.of_network * self.num_samples)),
-            hidden_size=own.hidden_size,
-            seed=self.seed,
-        )
 
     def run(
         self,
@@ -162,14 +150,13 @@ class Search:
     ) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
         that was broken off, `begun` is the number of steps from which these count."""
+        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
         if self.is_enumerated:
-            self._visit(enumerate_trees(self.problem.grammar), name="weighing every formula")
-            return True
+            return self._list_all()
         first = len(self.history)
         limit = Limit() if limit is None else limit
         planned = num_steps + (first if begun is None else begun)
         began = time.perf_counter()
-        self._is_late = functools.partial(self._noted, limit)
         self.teller.tell(planned=planned, latest_end=limit.end)
         if first == 0:
             self._start()
@@ -194,6 +181,15 @@ class Search:
         self.is_whole = self.is_whole and not is_over
         return is_over
 
+    def _list_all(self) -> bool:
+        """Every tree there is, the likeliest before the data first; whether all were weighed."""
+        trees = enumerate_trees(self.problem.grammar)
+        log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
+        order = np.argsort(-log_prior, kind="stable")
+        self.is_listed = self._visit(trees[order], name="weighing every formula")
+        self.listed_share = float(np.exp(log_prior[order[: len(self.visited.trees)]]).sum())
+        return self.is_listed
+
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
         that fit them, and draws from the prior. The pairs are worked out beside the network, but
@@ -205,10 +201,10 @@ class Search:
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            pairs = pool.submit(self._pairs)
-            if self.network is not None:
-                self.network.begin(self, self._is_late)
+        (pairs,) = beside(self._pairs)
+        if self.network is not None:
+            self.network.begin(self, self._is_late)
+        if is_done_in_time(pairs, self._is_late):
             self._visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
@@ -216,15 +212,16 @@ class Search:
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
         own, found, phase = self.settings.search, [], self.teller.phase
-        if own.matched_at_start and not self._is_late():
-            with phase("matching parts of formulas to the data") as tell:
-                most = own.matched_at_start
-                found.append(self.matching.likeliest(most, self._is_late, tell))
-        if own.paired_at_start and not self._is_late():
-            with phase("pairing functions") as tell:
-                pairing = Pairing(self.problem, self.matching, own.pair_functions)
-                most, threads = own.paired_at_start, self.engine.num_threads
-                found.append(pairing.likeliest(most, threads, self._is_late, tell))
+        with contextlib.suppress(OutOfTime):
+            if own.matched_at_start and not self._is_late():
+                with phase("matching parts of formulas to the data") as tell:
+                    most = own.matched_at_start
+                    found.append(self.matching.likeliest(most, self._is_late, tell))
+            if own.paired_at_start and not self._is_late():
+                with phase("pairing functions") as tell:
+                    pairing = Pairing(self.problem, self.matching, own.pair_functions)
+                    most, threads = own.paired_at_start, self.engine.num_threads
+                    found.append(pairing.likeliest(most, threads, self._is_late, tell))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
@@ -232,7 +229,9 @@ class Search:
         self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"
     ) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
-        size = max(16, self.settings.search.points_at_once // len(self.problem.data.y))
+        own = self.settings.search
+        size = min(own.trees_at_once, own.points_at_once // len(self.problem.data.y))
+        size = max(16, size // (_LOOKS if self.is_enumerated else 1))
         with self.teller.phase(name) as tell:
             for start in range(0, len(trees), size):
                 if self._is_late() and len(self.visited.trees) > 0:
@@ -277,7 +276,9 @@ class Search:
         trees = list(itertools.islice(new, own.matched_trees))
         if trees and not self._is_late():
             done.update(tree.tobytes() for tree in trees)
-            self._visit(self.matching.of_trees(np.array(trees), own.matched_a_step), [island])
+            with contextlib.suppress(OutOfTime):
+                matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
+                self._visit(matched, [island])
 
     def _go_through(
         self,

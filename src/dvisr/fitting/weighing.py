@@ -160,9 +160,11 @@ class FormWeigher:
         self.visited.set_log_marginal(form, weighed.log_marginal)
         self.search.teller.look(self.visited, self.search.engine)
 
-    def complete(self) -> None:
+    def complete(self, limit: Limit) -> None:
         """Visit the trees that are sure to be of a likely form, up to a number."""
         for form in np.flatnonzero(self.shares() > _COMPLETED_ABOVE):
+            if limit.is_over():
+                return
             trees = {self.visited.form_tree[form].tobytes(): self.visited.form_tree[form]}
             border = list(trees.values())
             while border and len(trees) < self.settings.most_rewritings:
@@ -176,7 +178,7 @@ class FormWeigher:
     @property
     def is_exact(self) -> bool:
         """Whether every tree was weighed and no integral is in doubt that could matter."""
-        return self.search.is_enumerated and not self.in_doubt()
+        return self.search.is_listed and not self.in_doubt()
 
     def in_doubt(self) -> list[int]:
         """Where all trees are listed: forms that could matter and whose integrals are not known."""
@@ -186,12 +188,12 @@ class FormWeigher:
             worst = {f for f in self.weighed if shares[f] * self.weighed[f].error > 1e-3}
             doubtful |= worst or set(self.weighed)
         bar = log_total(self.visited.form_log_joint) + math.log(_DOUBTED)
-        prior = self.search.problem.tree_prior
-        for tree, highest in self.search.unsure:
-            form = self._form_of(tree)
-            could_matter = highest + float(prior.log_prob(np, tree)) >= bar
-            if could_matter and form not in self._is_precise:
-                doubtful.add(form)
+        if self.search.unsure:
+            trees = np.array([tree for tree, _ in self.search.unsure])
+            highest = np.array([value for _, value in self.search.unsure])
+            log_prior = np.asarray(self.search.problem.tree_prior.log_prob(np, trees))
+            could_matter = {self._form_of(tree) for tree in trees[highest + log_prior >= bar]}
+            doubtful |= could_matter - self._is_precise
         return sorted(doubtful)
 
     def _form_of(self, tree: np.ndarray) -> int:

@@ -159,6 +159,19 @@ def code_folder() -> Path | None:
     return None
 
 
+def private_folder(name: str) -> Path | None:
+    """A folder of that name beside those of compiled host code, which belongs to this user and
+    which no other can read or write; None where there can be none."""
+    for cache in _caches():
+        with contextlib.suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
+            folder = _own_folder(cache / name)
+            if folder is not None:
+                tempfile.TemporaryFile(dir=folder).close()  # whether it can be written to
+                return folder
+    return None
+
+
 def _sources() -> list[Path]:
     """The files that hold compiled code, and those that they import: no other can change it."""
     contents = {path: path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
@@ -219,11 +232,15 @@ def _temporary_cache() -> Path | None:
     """A folder that belongs to this user and that no other can write to: code is loaded from it."""
     try:
         user = str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
-        folder = Path(tempfile.gettempdir()) / f"dvisr-{user}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
+        return _own_folder(Path(tempfile.gettempdir()) / f"dvisr-{user}")
     except (OSError, KeyError, ImportError):
         return None
+
+
+def _own_folder(folder: Path) -> Path | None:
+    """Made where it is missing; None if it is someone else's, or open to others."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return None
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import math
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dvisr.evaluation import leaf_values
 from dvisr.evaluation.operations import make_apply
 from dvisr.evaluation.tree import Language, make_language, make_work, own_operators
 from dvisr.library import Library
+from dvisr.library.threads import for_each
 from dvisr.likelihood import Likelihood
 from dvisr.marginal import laplace
 from dvisr.marginal.law import DECADES, NORMAL, Law, make_fit
@@ -30,7 +31,7 @@ METHODS = {
     laplace.CLOSED_FORM: "exact",
     laplace.LAPLACE: "laplace",
 }
-_TREES_A_TASK = 64
+_TREES_A_TASK = 16  # few, so that no thread waits long for another's last ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,27 +105,18 @@ class Engine:
         methods = np.full(len(trees), laplace.UNDEFINED, dtype=np.int64)
         best = np.zeros((len(trees), max(1, most)))
         starts = np.arange(0, len(trees), _TREES_A_TASK)
-        tasks = iter([slice(start, start + _TREES_A_TASK) for start in starts])
 
-        def run(_: int) -> None:
+        def make_run() -> Callable[[slice], None]:
             work = make_work(length, most, self.leaves.shape[1])
             fit = make_fit(most, self.leaves.shape[1])
-            while True:
-                part = next(tasks, None)  # threads take the next as they come free
-                if part is None:
-                    return
-                laplace.fit_many(
-                    self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE,
-                    bars[part], self.law, work, fit, self.units, values[part], methods[part],
-                    best[part],
-                )  # fmt: skip
+            return lambda part: laplace.fit_many(
+                self.apply, trees[part], self.language, self.leaves, num_starts, TOLERANCE,
+                bars[part], self.law, work, fit, self.units, values[part], methods[part],
+                best[part],
+            )  # fmt: skip
 
-        num_threads = min(self.num_threads, len(starts))
-        if num_threads <= 1:
-            run(0)
-        else:
-            with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-                list(pool.map(run, range(num_threads)))
+        tasks = [slice(start, start + _TREES_A_TASK) for start in starts]
+        for_each(make_run, tasks, self.num_threads)
         return Fits(values, methods, best)
 
     def fit_surely(self, trees: np.ndarray, num_starts: int, change: float) -> SureFits:

@@ -22,6 +22,8 @@ _SAME_PHASE = 0.1  # of a turn: modes closer than this are one
 _LEFT_OUT = 14.0  # nats below the largest: modes that the proposal leaves to the prior
 _ALIKE = 0.5  # nats between Laplace's approximation and draws that bear each other out
 _EASY = 0.05  # an error from which on one round may do
+_DRAWS_AT_ONCE = 8_000  # between two looks at the clock
+_VALUES_AT_ONCE = 4_000_000  # draws times rows, likewise
 _WIDER = (4.0, 16.0)  # times the variance: components that a posterior far from Gaussian needs
 
 
@@ -91,8 +93,8 @@ def weigh(
     is_late: Callable[[], bool] = lambda: False,
 ) -> Weighed:
     """One tree's log p(y | tree), to the error of the settings unless another is given, and draws
-    of its constants. `tokens` are its own, ids padded with -1. Once it is late no further round is
-    made, whatever the error is by then."""
+    of its constants. `tokens` are its own, ids padded with -1. Once it is late what is left of a
+    round is left out, and no further one made, whatever the error is by then."""
     own = WeighingSettings() if settings is None else settings
     num_starts = own.num_starts if num_starts is None else num_starts
     tokens = np.array(tokens, dtype=np.int8)
@@ -204,10 +206,12 @@ def _rounds(
         if latest is not None and (size > most or is_late()):
             break
         constants = mixture.sample(size, rng)
-        with np.errstate(all="ignore"):  # far out a density is zero
-            parts, _ = mixture.log_parts(constants)
-        log_q = logsumexp(parts, axis=0)
-        log_p = log_joint_of(engine, tokens, constants)
+        densities = _densities(
+            engine, tokens, mixture, constants, _never if latest is None else is_late
+        )
+        if densities is None:
+            break
+        log_q, log_p = densities
         with np.errstate(invalid="ignore"):
             ratios = np.where(np.isfinite(log_q), log_p - log_q, -np.inf)
         total = float(logsumexp(ratios))
@@ -235,21 +239,53 @@ def _rounds(
         is_borne_out = error >= _EASY and abs(value - expected) < _ALIKE
         if latest.error < error and (size > first or is_borne_out):
             break
-        mixture = _adapted(mixture, constants, weights, settings)
+        mixture = _adapted(mixture, constants, weights, settings, is_late)
     return _without_constants(-math.inf, "undefined") if latest is None else latest
 
 
+def _never() -> bool:
+    return False
+
+
+def _densities(
+    engine: Engine,
+    tokens: np.ndarray,
+    mixture: Mixture,
+    constants: np.ndarray,
+    is_late: Callable[[], bool],
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """log q and log p(y, constants | tree) at draws, part by part; None if it grows late."""
+    log_q, log_p = np.empty(len(constants)), np.empty(len(constants))
+    size = min(_DRAWS_AT_ONCE, max(1, _VALUES_AT_ONCE // engine.leaves.shape[1]))
+    for start in range(0, len(constants), size):
+        if is_late():
+            return None
+        part = slice(start, start + size)
+        with np.errstate(all="ignore"):  # far out a density is zero
+            parts, _ = mixture.log_parts(constants[part])
+        log_q[part] = logsumexp(parts, axis=0)
+        log_p[part] = log_joint_of(engine, tokens, constants[part])
+    return log_q, log_p
+
+
 def _adapted(
-    mixture: Mixture, constants: np.ndarray, weights: np.ndarray, settings: WeighingSettings
+    mixture: Mixture,
+    constants: np.ndarray,
+    weights: np.ndarray,
+    settings: WeighingSettings,
+    is_late: Callable[[], bool],
 ) -> Mixture:
     """One step of EM hardly moves the components along a bent ridge; a few do. Draws come in the
-    order of the components, so that evenly spaced ones are a fair choice of them."""
+    order of the components, so that evenly spaced ones are a fair choice of them. Once it is late
+    no further step is made: there is no further round to draw for."""
     stride = -(-len(constants) // settings.most_adapted)
     kept = weights[::stride]
     if not kept.sum() > 0.0:
         return mixture
     with np.errstate(all="ignore"):
         for _ in range(settings.adaptations):
+            if is_late():
+                break
             parts, distances = mixture.log_parts(constants[::stride])
             mixture = mixture.adapted(constants[::stride], kept / kept.sum(), parts, distances)
     return mixture

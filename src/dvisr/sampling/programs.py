@@ -38,7 +38,7 @@ class BoundedJit:
 
     def __call__(self, *arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        is_array = [isinstance(leaf, (jax.Array, np.ndarray)) for leaf in leaves]
+        is_array = [isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves]
         pairs = list(zip(leaves, is_array, strict=True))
         key = (structure, tuple(_kind(leaf) if own else leaf for leaf, own in pairs))
         with self._lock:

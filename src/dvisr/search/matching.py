@@ -8,20 +8,20 @@ together reach trees of twice the size of either.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
 from dvisr.evaluation import evaluate_batch
-from dvisr.library.compiling import compiled
+from dvisr.library.threads import for_each
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.forms import Algebra, forms
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
 from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.search.scoring import match
 from dvisr.settings import SearchSettings
 
 _MOST_ROWS = 20  # that functions are compared at
@@ -29,10 +29,14 @@ _TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a 
 _LARGEST = 1e100  # of a value
 _WEIGHTS_APART = 1e3  # the largest weight of a row is so many times the median at most
 _LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
-_KINDS = 4  # g, g * c, g + c, g * c + c
-_COSTS = (0.0, -5.0, -5.0, -10.0)  # what a kind's constants cost, at a guess, in nats
-_BLOCK = 512  # functions that are compared at once
-_CONTEXTS_A_TASK = 64
+# What the constants of g, g * c, g + c and g * c + c cost, at a guess, in nats.
+_COSTS = (0.0, -5.0, -5.0, -10.0)
+_CONTEXTS_A_TASK = 16
+
+
+class OutOfTime(Exception):
+    """It grew late before the table was made."""
+
 
 Tell = Callable[[float], None]  # the share that is done
 
@@ -71,10 +75,17 @@ class Matching:
     engine : Engine
     algebra : Algebra
     settings : SearchSettings
+    is_late : callable, optional
+        Once it is late, making the table is given up: `OutOfTime`.
     """
 
     def __init__(
-        self, problem: Problem, engine: Engine, algebra: Algebra, settings: SearchSettings
+        self,
+        problem: Problem,
+        engine: Engine,
+        algebra: Algebra,
+        settings: SearchSettings,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> None:
         self._problem, self._engine, self._settings = problem, engine, settings
         self._legality = Legality(problem.grammar)
@@ -93,24 +104,27 @@ class Matching:
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
         self._wrapped = _wrappings(problem)
-        self._make_table(algebra)
+        self._make_table(algebra, is_late)
 
     @property
     def values(self) -> np.ndarray:
         """Of the table's functions at the rows that are compared, (functions, rows)."""
         return self._values.T
 
-    def _make_table(self, algebra: Algebra) -> None:
+    def _make_table(self, algebra: Algebra, is_late: Callable[[], bool]) -> None:
         """The likeliest functions without constants that are defined at all rows, each once."""
         problem, most = self._problem, self._settings.table_functions
         constant = problem.grammar.library.constant_id
         parts = of_subtrees(problem.grammar, problem.tree_prior, problem.grammar.max_tokens)
         trees, _ = likeliest_trees(*parts, _TREES_A_FUNCTION * most, leaving_out=(constant,))
+        _in_time(is_late)
         _, first = np.unique(forms(trees, algebra), return_index=True)
         trees = trees[np.sort(first)]
+        _in_time(is_late)
         values, is_valid = evaluate_batch(problem.grammar.library, trees, self.X)
         is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < _LARGEST).all(axis=1)
         trees, values = trees[is_valid], values[is_valid]
+        _in_time(is_late)
         _, first = np.unique(_hashed(values), return_index=True)
         kept = np.sort(first)[:most]
         self.trees, self._values = trees[kept], np.ascontiguousarray(values[kept].T)
@@ -125,23 +139,30 @@ class Matching:
         them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
-        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0)
+        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0, is_late)
         chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
         return self._filled(contexts.chosen(chosen), most, None, is_late, tell)
 
-    def of_trees(self, trees: np.ndarray, most: int) -> np.ndarray:
-        """Trees that have a subtree of one of these replaced; the best, at most so many."""
+    def of_trees(
+        self, trees: np.ndarray, most: int, is_late: Callable[[], bool] = lambda: False
+    ) -> np.ndarray:
+        """Trees that have a subtree of one of these replaced; the best, at most so many. Once it
+        is late the other contexts are left."""
         constants = self._engine.fit(trees, self._settings.num_starts).constants
-        return self._filled(
-            self._contexts(trees, constants, 1), most, self._settings.step_functions
-        )
+        contexts = self._contexts(trees, constants, 1, is_late)
+        return self._filled(contexts, most, self._settings.step_functions, is_late)
 
-    def _contexts(self, trees: np.ndarray, constants: np.ndarray, first: int) -> Contexts:
-        """Each once, of all subtrees from that position on."""
+    def _contexts(
+        self, trees: np.ndarray, constants: np.ndarray, first: int, is_late: Callable[[], bool]
+    ) -> Contexts:
+        """Each once, of all subtrees from that position on; of no further trees once it is
+        late."""
         grammar = self._problem.grammar
         found: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
         parts, rows = [], []
         for row, values in zip(trees, constants, strict=True):
+            if is_late():
+                break
             tokens = row[row >= 0]
             count = int((tokens == grammar.library.constant_id).sum())
             tree = Tree(grammar.library, tokens, self.X, values[:count].tolist())
@@ -230,16 +251,21 @@ class Matching:
             tell(part.start / count)
             if is_late():
                 return
-            _match(
+            match(
                 contexts.targets[part], contexts.weights[part], contexts.log_prior[part],
                 room[part], self._values, self.log_prior[:num_functions], self._sizes, costs,
                 extra, self.half, self.floor, functions[part], kinds[part], scores[part],
             )  # fmt: skip
 
         starts = range(0, count, _CONTEXTS_A_TASK)
-        with concurrent.futures.ThreadPoolExecutor(self._engine.num_threads) as pool:
-            list(pool.map(run, [slice(start, start + _CONTEXTS_A_TASK) for start in starts]))
+        parts = [slice(start, start + _CONTEXTS_A_TASK) for start in starts]
+        for_each(lambda: run, parts, self._engine.num_threads)
         return functions, kinds, scores
+
+
+def _in_time(is_late: Callable[[], bool]) -> None:
+    if is_late():
+        raise OutOfTime
 
 
 def _wrappings(problem: Problem) -> list[tuple[list[int], list[int]] | None]:
@@ -266,90 +292,3 @@ def _hashed(values: np.ndarray) -> np.ndarray:
     bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     found: np.ndarray = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     return found
-
-
-@compiled
-def _insert(function, kind, score, functions, kinds, scores):
-    """Into lists that are in order, the best first."""
-    place = len(scores) - 1
-    while place > 0 and scores[place - 1] < score:
-        scores[place] = scores[place - 1]
-        functions[place], kinds[place] = functions[place - 1], kinds[place - 1]
-        place -= 1
-    scores[place], functions[place], kinds[place] = score, function, kind
-
-
-@compiled
-def _sums(values, start, stop, targets, weights, sums):
-    """Weighted sums over the rows of g, g^2 and t g, for a block of functions."""
-    sums[:, : stop - start] = 0.0
-    for row in range(len(targets)):
-        weight = weights[row]
-        both = weight * targets[row]
-        own = values[row, start:stop]
-        for place in range(stop - start):
-            value = own[place]
-            scaled = weight * value
-            sums[0, place] += scaled
-            sums[1, place] += scaled * value
-            sums[2, place] += both * value
-
-
-@compiled
-def _least(count, all_one, all_t, all_tt, sums):
-    """The squares that g * c + c leaves, which no other kind comes below, into the last row."""
-    about = all_tt - all_t * all_t / all_one
-    for place in range(count):
-        g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
-        own = gg - g * g / all_one
-        cross = tg - all_t * g / all_one
-        explained = cross * cross / own
-        sums[3, place] = about - explained if own > 1e-9 * gg else about
-
-
-@compiled
-def _squares(all_one, all_t, all_tt, g, gg, tg, least, squares):
-    """What each kind leaves."""
-    gap = all_t - g
-    squares[0] = all_tt - 2.0 * tg + gg
-    squares[1] = all_tt - tg * tg / gg if gg > 0.0 else all_tt
-    squares[2] = squares[0] - gap * gap / all_one
-    squares[3] = least
-
-
-@compiled
-def _match(
-    targets, weights, log_prior, room, values, table_prior, sizes, costs, extra, half, floor,
-    functions, kinds, scores,
-):  # fmt: skip
-    """The score is that of the log joint, about: -half log(squares + floor) + log prior."""
-    num_functions = len(table_prior)
-    sums, squares, limits = np.empty((4, _BLOCK)), np.empty(_KINDS), np.empty(_KINDS)
-    shares = np.exp(table_prior / half)
-    for context in range(len(targets)):
-        target, weight = targets[context], weights[context]
-        all_one, all_t, all_tt = weight.sum(), (weight * target).sum(), (weight * target**2).sum()
-        own_functions, own_kinds, own_scores = functions[context], kinds[context], scores[context]
-        limits[:] = np.inf
-        for start in range(0, num_functions, _BLOCK):
-            stop = min(start + _BLOCK, num_functions)
-            _sums(values, start, stop, target, weight, sums)
-            _least(stop - start, all_one, all_t, all_tt, sums)
-            for place in range(stop - start):
-                function = start + place
-                left = room[context] - sizes[function]
-                if sums[3, place] + floor >= limits[0] * shares[function] or left < 0:
-                    continue
-                g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
-                _squares(all_one, all_t, all_tt, g, gg, tg, sums[3, place], squares)
-                for kind in range(_KINDS):
-                    found = max(squares[kind], 0.0) + floor
-                    if found >= limits[kind] * shares[function] or extra[kind] > left:
-                        continue
-                    score = log_prior[context] + table_prior[function] + costs[kind]
-                    score -= half * np.log(found)
-                    if score > own_scores[-1]:
-                        _insert(function, kind, score, own_functions, own_kinds, own_scores)
-                        for other in range(_KINDS):
-                            ahead = log_prior[context] + costs[other] - own_scores[-1]
-                            limits[other] = np.exp(min(ahead / half, 700.0))

@@ -8,7 +8,6 @@ of pairs. Products and quotients are sums and differences of logarithms.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from dvisr.library import Kind
 from dvisr.library.compiling import compiled
+from dvisr.library.threads import for_each
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
@@ -119,7 +119,8 @@ class Pairing:
             tell(number / len(outers))
             if is_late():
                 break
-            found += [self._best(outer, space, num_threads) for space in self._spaces(outer)]
+            spaces = self._spaces(outer)
+            found += [self._best(outer, space, num_threads, is_late) for space in spaces]
         rows = [self._trees(part, max(1, most // len(found))) for part in found]
         nothing = np.zeros((0, self._problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *rows])
@@ -207,7 +208,9 @@ class Pairing:
     def _has_constant(self) -> bool:
         return self._library.constant_id >= 0 and self._library.find("*") is not None
 
-    def _best(self, outer: _Outer, space: _Space, num_threads: int) -> _Found:
+    def _best(
+        self, outer: _Outer, space: _Space, num_threads: int, is_late: Callable[[], bool]
+    ) -> _Found:
         bar = self._bar(space)
         used = np.flatnonzero(space.is_used)
         values = np.ascontiguousarray(space.values[used])
@@ -222,14 +225,15 @@ class Pairing:
         costs = _COSTS + _SUM + (_CONSTANT if space.has_factor else 0.0)
 
         def run(start: int) -> None:
+            if is_late():
+                return
             rows = slice(start, start + _ROWS_AT_ONCE)
             _pairs(
                 scaled[rows], columns, start, squares, with_target, whole, log_prior, costs,
                 space.num_kinds, half, floor, partners[rows], kinds[rows], scores[rows],
             )  # fmt: skip
 
-        with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-            list(pool.map(run, range(0, len(used), _ROWS_AT_ONCE)))
+        for_each(lambda: run, range(0, len(used), _ROWS_AT_ONCE), num_threads)
         rows, places = np.nonzero(partners >= 0)
         chosen = partners[rows, places], kinds[rows, places], scores[rows, places]
         return _Found(outer, space, used[rows], used[chosen[0]], chosen[1], chosen[2])
