@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from dvisr.cli import console
+from dvisr.cli.fit import fitted
 from dvisr.fitting.progress import Phase, Status
+from dvisr.types import Dataset
+from tests.fitting.problems import LINE, X, searching
 
 
 @pytest.fixture
@@ -73,3 +86,53 @@ def test_nothing_is_shown_where_there_is_no_terminal(shown: io.StringIO) -> None
     with console.late_progress("summing") as show:
         show(0.5)
     assert shown.getvalue() == ""
+
+
+@pytest.mark.parametrize("shown", [True], indirect=True)
+def test_a_fit_shows_what_it_has_found(shown: io.StringIO) -> None:
+    data = Dataset.create(X[:, None], LINE)
+    made = fitted(
+        data, "y", operators=("+", "*", "sin"), max_tokens=7, max_constants=2, num_steps=6,
+        tree_prior="size-balanced", random_state=0, settings=searching(),
+    )  # fmt: skip
+    text = shown.getvalue()
+    assert made.model.n_iter_ == 6
+    assert re.search(r"step [1-6] of 6 made|6 steps made", text)
+    assert re.search(r"[\d,]+ functions visited, log evidence -?\d", text)
+    assert re.search(r"best so far: .*x0", text)
+    assert "time left not known yet" in text
+    assert re.search(r"compiling|listing|fitting|matching|searching|weighing", text)
+
+
+@pytest.mark.slow
+def test_progress_on_a_terminal_of_its_own(tmp_path: Path) -> None:
+    """A pseudo-terminal; and standard output has the answer alone."""
+    table = tmp_path / "line.csv"
+    pd.DataFrame({"x": X, "y": LINE}).to_csv(table, index=False)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-c", "from dvisr.cli import main; main()", "fit", str(table),
+            "--target", "y", "--num-steps", "3", "--json",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    seen: list[bytes] = []
+    reading = threading.Thread(target=read_all, args=(ours, seen))
+    reading.start()
+    out, _ = process.communicate()
+    reading.join()
+    os.close(ours)
+    text = b"".join(seen).decode()
+    assert process.returncode == 0, text
+    assert json.loads(out)["num_steps"] == 3
+    for part in ("getting ready", "functions visited", "best so far", "time left not known yet"):
+        assert part in text
+
+
+def read_all(terminal: int, seen: list[bytes]) -> None:
+    with contextlib.suppress(OSError):  # which is how a terminal ends
+        while part := os.read(terminal, 65536):
+            seen.append(part)

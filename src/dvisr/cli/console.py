@@ -64,7 +64,13 @@ def fit_progress() -> Iterator[Callable[[Status], None] | None]:
         yield None
         return
     shown = _Shown()
-    live = Live(console=console, transient=True, get_renderable=shown.lines, refresh_per_second=5)
+    live = Live(
+        console=console,
+        transient=True,
+        get_renderable=shown.lines,
+        refresh_per_second=5,
+        redirect_stdout=False,  # the answer goes there
+    )
     with _late(live):
         yield shown.note
 
