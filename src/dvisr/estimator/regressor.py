@@ -22,6 +22,7 @@ from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import Recorder
 from dvisr.estimator.resuming import ResumingMixin
+from dvisr.fitting import memory
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
@@ -223,8 +224,7 @@ class DVISRRegressor(
         target: str = "y",
         command: str | None = None,
     ) -> DVISRRegressor:
-        """As `fit`, of a table that was checked already, with progress shown by the caller, or by
-        nobody. Reports show the name of the target, and the command."""
+        """As `fit`, of a checked table. Reports show the name of the target, and the command."""
         if has_names is not None:
             self.n_features_in_ = data.X.shape[1]
             if has_names:
@@ -278,11 +278,11 @@ class DVISRRegressor(
         self._keep(problem, outcome)
         if recorder is not None:
             recorder.finish(self, fitter)
+        memory.let_go(None if self.warm_start else fitter)
         heard.pass_on()
-        verdict = outcome.verdict
-        if verdict.grade:
+        if self.verdict_.grade:
             warnings.warn(
-                f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
+                f"verdict on this fit: {self.verdict_.word}: {'; '.join(self.verdict_.reasons)}",
                 FitWarning,
                 stacklevel=4,
             )

@@ -217,7 +217,8 @@ class PretrainedNetwork(AbstractNetwork):
     ) -> Adapter:
         most = self._settings.most_taught
         lesson = make_lesson(self.unfolded, trees, log_joint, most, _PREFIXES_A_TREE * most)
-        return teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
+        taught: Adapter = teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
+        return taught
 
     def draw(self) -> tuple[np.ndarray, np.ndarray]:
         trees, log_q = self.unfolded.draw(self.num_samples, self._rng)
