@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import fits_shown, noise, sweep, verdict
+from benchmarks import fits_shown, noise, starts, sweep, verdict
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
 
@@ -41,6 +41,12 @@ def test_the_tables_of_fits_are_the_measurements() -> None:
         page = path.read_text()
         assert page.count("<!-- end of fits -->") == count
         assert fits_shown.with_fits(page, held) == page
+
+
+def test_the_table_of_starts_is_the_measurement() -> None:
+    page = (DOCS / "network.md").read_text()
+    made = starts.table(json.loads((DOCS / "starts.json").read_text()))
+    assert with_tables(page, {"starts": made}) == page
 
 
 def test_every_recipe_that_was_measured_is_there() -> None:

@@ -50,6 +50,19 @@ def test_going_on_from_a_file_is_going_on(maker: LawMaker, tmp_path: Path) -> No
         np.testing.assert_array_equal(one, two)
 
 
+def test_begins_with_the_weights_of_a_file(maker: LawMaker, tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    save_network(path, network(), SIZES, {})
+    trainer = Trainer(maker, SIZES, TrainingSettings(seed=5))
+    trainer.begin_with(path)
+    assert trainer.step == 0
+    for name, own in named_arrays(trainer.state.network).items():
+        np.testing.assert_array_equal(own, named_arrays(load_network(path)[0])[name])
+    other = Trainer(maker, SIZES._replace(width=32), TrainingSettings())
+    with pytest.raises(ValueError, match="of other sizes"):
+        other.begin_with(path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_it_learns_to_read(maker: LawMaker, optimiser: str) -> None:

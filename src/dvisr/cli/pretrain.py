@@ -29,6 +29,11 @@ _LINES = 20.0  # seconds between two
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to keep the state of the training; goes on from it if it is there.",
 )
+@click.option(
+    "--begin-with",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Weights to begin with, in the place of random ones, such as an earlier OUT.",
+)
 @click.option("--seconds", type=float, help="Stop after so long, with a checkpoint.")
 @click.option("--batch", default=4096, show_default=True, type=click.IntRange(min=1))
 @click.option("--rate", default=2e-3, show_default=True, help="Of learning.")
@@ -42,6 +47,7 @@ def pretrain(
     steps: int,
     cool: int,
     checkpoint: Path | None,
+    begin_with: Path | None,
     seconds: float | None,
     **numbers: Any,
 ) -> None:
@@ -63,6 +69,8 @@ def pretrain(
     )
     maker = LawMaker.create(lambda grammar: _prior(tree_prior, grammar), LawSettings())
     trainer = Trainer(maker, sizes, settings)
+    if begin_with is not None:
+        trainer.begin_with(begin_with)
     if checkpoint is not None and checkpoint.exists():
         trainer.resume(checkpoint)
         click.echo(f"going on from step {trainer.step} of {checkpoint}")

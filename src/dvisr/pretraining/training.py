@@ -25,7 +25,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from dvisr.policy import vocabulary
 from dvisr.policy.conditioned import DataNetwork, Sizes
 from dvisr.pretraining.laws import LawMaker, Laws
-from dvisr.pretraining.weights import named_arrays, read_arrays, with_arrays, write_arrays
+from dvisr.pretraining.weights import (
+    load_network,
+    named_arrays,
+    read_arrays,
+    with_arrays,
+    write_arrays,
+)
 from dvisr.sampling.following import follow
 
 
@@ -168,6 +174,14 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         write_arrays(path, named_arrays(self.state), {"sizes": self.sizes._asdict()})
+
+    def begin_with(self, path: Path) -> None:
+        """The weights of a file, at step 0."""
+        network, about = load_network(path)
+        if Sizes(**about["sizes"]) != self.sizes:
+            raise ValueError(f"{path} has a network of other sizes: {about['sizes']}")
+        start = self._optimiser.init(eqx.filter(network, eqx.is_array))
+        self.state = TrainingState(network, start, jnp.zeros((), dtype=jnp.int32))
 
     def resume(self, path: Path) -> None:
         self.state = with_arrays(self.state, read_arrays(path)[0])

@@ -1,0 +1,118 @@
+"""This revision beside another, in turns on one machine: the kernel's trees a second, and a fit of
+the planets in a new process and in one that has made a fit before.
+
+    git worktree add ../earlier 80d98ab
+    python -m benchmarks.beside ../earlier --rounds 3
+
+Each measurement is a process of its own, first of one revision, then of the other. What Numba
+compiles is compiled before and kept; what JAX compiles is kept if the revision itself keeps it.
+Seconds of a cold fit are those of the whole command, `dvisr fit examples/planets.csv`. The results
+go into docs/beside.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOUND = ROOT / "docs" / "beside.json"
+
+WARM = """
+import time, warnings
+import pandas as pd
+from dvisr import DVISRRegressor
+warnings.simplefilter("ignore")
+table = pd.read_csv("examples/planets.csv")
+for seed in range(2):
+    began = time.perf_counter()
+    DVISRRegressor(random_state=seed).fit(table[["a"]], table["period"])
+    seconds = time.perf_counter() - began
+print(seconds)
+"""
+KERNEL = """
+import time
+import numpy as np
+from dvisr.constants import Decades
+from dvisr.constraints import Grammar
+from dvisr.library import Library
+from dvisr.likelihood import make_likelihood
+from dvisr.marginal import Engine
+from dvisr.prior import size_balanced
+from dvisr.search.from_prior import PriorSampler
+operators = ("+", "-", "*", "/", "sin", "cos", "exp", "log", "sqrt")
+library = Library.create(operators, ["x0"], constants=True)
+grammar = Grammar(library, 9, ["default", "max-constants=3"])
+trees = PriorSampler(grammar, size_balanced(grammar)).draw(20_000, np.random.default_rng(0))
+rng = np.random.default_rng(0)
+x = np.sort(rng.uniform(0.1, 3.0, 20))
+y = 2.37 * x + np.sin(3.0 * x) + 0.1 * rng.standard_normal(20)
+engine = Engine(library, x[:, None], make_likelihood(y, "infer"), Decades())
+engine.fit(trees[:10])
+best = np.inf
+for _ in range(3):
+    began = time.perf_counter()
+    engine.fit(trees)
+    best = min(best, time.perf_counter() - began)
+print(len(trees) / best)
+"""
+COLD = "from dvisr.cli import main; main()"
+FIT = ("fit", "examples/planets.csv", "--target", "period", "--features", "a", "--seed", "0")
+
+
+def run(folder: Path, code: str, *arguments: str) -> tuple[str, float]:
+    """What a process printed last, and its seconds."""
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    return done.stdout.strip().splitlines()[-1], seconds
+
+
+def measure(folder: Path) -> dict[str, float]:
+    return {
+        "trees a second": float(run(folder, KERNEL)[0]),
+        "planets, cold": run(folder, COLD, *FIT)[1],
+        "planets, warm": float(run(folder, WARM)[0]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", type=Path, help="A checkout of another revision.")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    folders = {"this": ROOT, "other": asked.other.resolve()}
+    for folder in folders.values():
+        measure(folder)  # compiles
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
+    for _ in range(asked.rounds):
+        for name, folder in folders.items():
+            rounds[name].append(measure(folder))
+            print(name, rounds[name][-1], flush=True)
+    medians = {
+        name: {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+        for name, rows in rounds.items()
+    }
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=folders["other"], capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    FOUND.write_text(json.dumps({"other": revision, "medians": medians}, indent=1) + "\n")
+    for key, own in medians["this"].items():
+        other = medians["other"][key]
+        times = own / other if key == "trees a second" else other / own
+        print(f"{key}: {own:.4g}, {revision} {other:.4g}: {times:.2f} times as fast")
+
+
+if __name__ == "__main__":
+    main()
