@@ -7,7 +7,9 @@ import signal
 import threading
 
 import pytest
+from numba.core import event
 
+from dvisr.fitting.beside import beside, is_busy, is_done_in_time
 from dvisr.fitting.limits import TERMINATED, Heard, Limit
 
 KINDS = [signal.SIGINT, signal.SIGTERM]
@@ -120,3 +122,43 @@ def test_someone_who_says_stop_ends_both() -> None:
     assert stopped.is_stopped()
     assert stopped.search_is_over()
     assert stopped.is_over()
+
+
+def test_the_time_begins_where_it_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit's time begins when it is asked for, not when its search does."""
+    monkeypatch.setattr("dvisr.fitting.limits.time.perf_counter", lambda: 110.0)
+    assert Limit(10.0, began=99.0).is_over()
+    assert not Limit(10.0).is_over()
+
+
+def test_a_first_compilation_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from without nor for those that it compiles inside, twice."""
+    now = [0.0]
+    monkeypatch.setattr("dvisr.fitting.limits.time.perf_counter", lambda: now[0])
+    limit = Limit(10.0)
+    with limit.compiling_apart():
+        with event.trigger_event("numba:compile"):
+            now[0] += 20.0
+            with event.trigger_event("numba:compile"):
+                now[0] += 30.0
+        now[0] += 6.0
+        assert not limit.search_is_over()
+        now[0] += 1.5
+        assert limit.search_is_over()
+        assert not limit.is_over()
+        now[0] += 2.0
+    assert limit.is_over()
+    with event.trigger_event("numba:compile"):
+        now[0] += 5.0
+    assert limit.is_over()  # what is compiled elsewhere is nothing to it
+
+
+def test_work_beside_is_waited_for_until_it_is_late() -> None:
+    is_free = threading.Event()
+    looks = iter([False, False, True])
+    first, second = beside(is_free.wait, lambda: "done")
+    assert not is_done_in_time(first, lambda: next(looks))
+    assert is_busy()
+    is_free.set()
+    assert is_done_in_time(second, lambda: False)
+    assert second.result() == "done"

@@ -17,10 +17,11 @@ from click.shell_completion import CompletionItem
 
 import dvisr
 from dvisr.cli.status import INTERRUPTED, OK, TERMINATED, WRONG_REQUEST
+from dvisr.fitting.beside import is_busy
 from dvisr.text import printable
 
 COMMANDS = {
-    "demo": "A small table, fitted: Kepler's third law from eight planets.",
+    "demo": "A small table, fitted, with a report: Kepler's third law from eight planets.",
     "fit": "The posterior over formulas for your data.",
     "resume": "Go on with a fit that was broken off, or give it more steps.",
     "compare": "Formulas that you name, weighed against each other.",
@@ -90,12 +91,13 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         code = INTERRUPTED
-    if code in (INTERRUPTED, TERMINATED):
+    if code in (INTERRUPTED, TERMINATED) or is_busy():
         # Compiled code may still be running in threads of its own, and an interpreter that shuts
-        # down under it can crash. There is nothing to tidy up: every file is whole.
+        # down under it can crash, or waits for it. There is nothing to tidy up: every file is
+        # whole.
         sys.stderr.flush()
         sys.stdout.flush()
-        os._exit(code)
+        os._exit(code if isinstance(code, int) else OK)
     sys.exit(code if isinstance(code, int) else OK)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from dvisr.expression import Expression, canonical_form, parse_with_parameters
 from dvisr.expression.lexing import numbers_in
 from dvisr.fitting.checks import is_heavy
 from dvisr.library import OPERATORS, Library
+from dvisr.library.threads import for_each
 from dvisr.marginal import Engine, Weighed, weigh
 from dvisr.posterior.loo import loo_of_draws
 from dvisr.problem import Problem, make_problem, seed_of, threads_of, unknown_parameter
@@ -122,11 +122,13 @@ def compare(
     formulas = _formulas(texts, problems)
     seed, settings = seed_of(random_state), FitSettings()
 
-    def solve(problem: Problem, formula: _Formula) -> Compared:
-        return _compared(problem, formula, seed, settings)
+    solved: dict[int, Compared] = {}
 
-    with concurrent.futures.ThreadPoolExecutor(threads_of(n_jobs)) as pool:
-        found = list(pool.map(solve, problems, formulas))
+    def solve(number: int) -> None:
+        solved[number] = _compared(problems[number], formulas[number], seed, settings)
+
+    for_each(lambda: solve, range(len(texts)), threads_of(n_jobs))
+    found = [solved[number] for number in range(len(texts))]
     if not any(one.is_defined for one in found):
         raise ValueError(
             f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "

@@ -47,6 +47,15 @@ def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSetting
     return Check("integrals", SEARCH, measured, caution, grade, sentence, grave)
 
 
+def weighed_check(left: float, limits: CheckSettings) -> Check:
+    """Of what there was no time to weigh: the share of the posterior, as a first look has it."""
+    caution, grave = limits.integral_error
+    grade = graded(left, caution, grave)
+    sentence = f"formulas with {left:.2g} of the posterior were looked at but not weighed"
+    sentence += ": give the fit more time" if grade else ""
+    return Check("weighed", SEARCH, left, caution, grade, sentence, grave)
+
+
 def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
     """Whether the search was long enough to say anything."""
     few = limits.few_steps

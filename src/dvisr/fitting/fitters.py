@@ -263,7 +263,7 @@ class SearchFitter(AbstractFitter):
             elbo=measured.get("elbo", posterior.log_evidence),
             history=pd.DataFrame([vars(report) for report in search.history]),
             front=front(search),
-            is_interrupted=not is_whole,
+            is_interrupted=not is_whole or limit.is_stopped(),
         )
 
     def _checks(
@@ -282,6 +282,9 @@ class SearchFitter(AbstractFitter):
             if shares[form] > _LIKELY
         ]
         made = [checks.integral_check(likely, limits)]
+        left = weigher.left_share()
+        if left > 0.0:
+            made.append(checks.weighed_check(left, limits))
         if not search.is_enumerated:
             evidence = pd.DataFrame([vars(report) for report in search.history])
             made.append(checks.steps_check(len(search.history), is_whole, limits))

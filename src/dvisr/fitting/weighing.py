@@ -107,6 +107,12 @@ class FormWeigher:
             and not (shares[form] < _COMPLETED_ABOVE and self.is_closed(int(form)))
         ]
 
+    def left_share(self) -> float:
+        """Of the posterior: what likely forms have whose integrals there was no time for."""
+        shares = self.shares()
+        due = [f for f in self._due(shares) if not self.is_closed(f) and f not in self._is_precise]
+        return float(shares[due].sum())
+
     def is_closed(self, form: int) -> bool:
         """Whether the first look at a form is no approximation."""
         if form not in self._is_closed:

@@ -1,0 +1,185 @@
+"""A fit that is told to stop at any moment does next to nothing more, and leaves an answer.
+
+The moment is a number of looks at the clock, so that none of this depends on how fast the machine
+is: what is counted is the work that is done once the answer to a look was yes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dvisr.checks import Grade
+from dvisr.fitting import checks
+from dvisr.fitting import search as searches
+from dvisr.fitting import weighing as weighings
+from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
+from dvisr.fitting.limits import Limit
+from dvisr.marginal import Engine, weigh
+from dvisr.marginal import weighing as integrals
+from dvisr.search import matching as matchings
+from dvisr.search.visited import VisitedTrees
+from tests.fitting.problems import X, problem_of, searching
+
+AT_ONCE = 32
+NUM_THREADS = 2
+
+
+class Looks:
+    """Whether to stop: no to so many looks, yes from then on. Work is counted from there."""
+
+    def __init__(self, most: int) -> None:
+        self.count, self._most = 0, most
+        self.after: dict[str, int] = {}
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.is_stopped()
+
+    def is_stopped(self) -> bool:
+        return self.count > self._most
+
+    def counting(self, patch: pytest.MonkeyPatch, owner: Any, name: str, size: Any) -> None:
+        before = getattr(owner, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            if self.is_stopped():
+                self.after[name] = self.after.get(name, 0) + size(*arguments)
+            return before(*arguments, **named)
+
+        patch.setattr(owner, name, counted)
+
+
+def settings(**changes: Any) -> Any:
+    own = {"likeliest_trees": 500, "trees_at_once": AT_ONCE, "paired_at_start": 50}
+    return searching(**{**own, **changes})
+
+
+def stopped(most: int, patch: pytest.MonkeyPatch, **changes: Any) -> tuple[Outcome, Looks]:
+    problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
+    looks = Looks(most)
+    with patch.context() as inside:
+        looks.counting(inside, VisitedTrees, "visit", lambda self, trees, *more: len(trees))
+        looks.counting(inside, matchings, "match", lambda *arguments: 1)
+        looks.counting(inside, matchings, "forms", lambda *arguments: 1)
+        looks.counting(inside, weighings, "weigh", lambda *arguments: 1)
+        looks.counting(inside, integrals, "log_joint_of", lambda *arguments: 1)
+        looks.counting(inside, searches, "likeliest_trees", lambda *arguments: 1)
+        budget = Budget(num_samples=16, num_threads=NUM_THREADS)
+        fitter = SearchFitter(settings(**changes))
+        outcome = fitter.fit(problem, budget, seed=0, should_stop=looks)
+    return outcome, looks
+
+
+def check_usable(outcome: Outcome) -> None:
+    posterior = outcome.posterior
+    assert len(posterior.functions) > 0
+    assert np.isfinite(posterior.draws.curves(X[:, None])).all()
+    assert np.isfinite(posterior.log_evidence)
+    assert outcome.is_interrupted
+
+
+def check_little(looks: Looks) -> None:
+    """One part of each kind that is under way, and one form to make an answer of."""
+    assert looks.after.get("visit", 0) <= AT_ONCE
+    assert looks.after.get("match", 0) <= NUM_THREADS
+    assert looks.after.get("forms", 0) <= 1
+    assert looks.after.get("weigh", 0) <= 1
+    assert looks.after.get("log_joint_of", 0) <= 2
+    assert looks.after.get("likeliest_trees", 0) <= 1
+
+
+@pytest.fixture(scope="module")
+def num_looks() -> int:
+    """In a search of a few steps that is not stopped, up to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        _, looks = stopped(10**9, patch, extra_steps=0)
+    return looks.count
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.002, 0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95])
+def test_a_search_stops_at_any_moment(
+    moment: float, num_looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, looks = stopped(int(moment * num_looks), monkeypatch, extra_steps=0)
+    check_usable(outcome)
+    check_little(looks)
+    if len(outcome.history) < settings().search.num_steps:
+        assert outcome.verdict.grade is not Grade.OK
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 9])
+def test_a_space_that_is_listed_stops_too(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, looks = stopped(most, monkeypatch, max_enumerated=10**6)
+    check_usable(outcome)
+    check_little(looks)
+    assert not outcome.posterior.is_exact
+    assert outcome.verdict.grade is not Grade.OK
+    (check,) = [check for check in outcome.verdict.checks if check.name == "listed"]
+    num_weighed, num_allowed = (
+        outcome.diagnostics[name] for name in ("num_trees_visited", "num_allowed")
+    )
+    assert 0 < num_weighed < num_allowed
+    assert f"only {num_weighed:,} of {num_allowed:,} trees were weighed" in check.sentence
+
+
+def test_likely_trees_are_listed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what was left out has as little of the prior as can be."""
+    outcome, _ = stopped(3, monkeypatch, max_enumerated=10**6)
+    diagnostics = outcome.diagnostics
+    share = diagnostics["num_trees_visited"] / diagnostics["num_allowed"]
+    assert share < diagnostics["listed_share"] < 1.0
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_weighing_stops_between_parts_of_a_round(
+    num_rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found by then stays, with the error that it has."""
+    problem = problem_of(operators=("+", "*", "exp"), max_constants=3)
+    engine = Engine.of(problem, num_threads=1)
+    library = problem.grammar.library
+    plus, exp, times = (library.find(name) for name in ("+", "exp", "*"))
+    tokens = np.array([plus, exp, times, 0, library.constant_id, library.constant_id])
+    tokens = tokens.astype(np.int8)
+    own = dataclasses.replace(settings().weighing, rounds=(500, 2_000, 8_000))
+    monkeypatch.setattr(integrals, "_DRAWS_AT_ONCE", 100)
+    drawn: list[int] = []
+    before = integrals.log_joint_of
+
+    def counted(engine: Engine, tokens: np.ndarray, constants: np.ndarray) -> np.ndarray:
+        drawn.append(len(constants))
+        return before(engine, tokens, constants)
+
+    monkeypatch.setattr(integrals, "log_joint_of", counted)
+    whole = sum(own.rounds[:num_rounds])
+    found = weigh(
+        engine, tokens, np.random.default_rng(0), own, error=1e-9,
+        is_late=lambda: sum(drawn) >= whole + 300,
+    )  # fmt: skip
+    assert sum(drawn) == whole + 300
+    assert len(found.constants) == own.rounds[num_rounds - 1]
+    assert 1e-9 < found.error < np.inf
+
+
+def test_what_there_was_no_time_to_weigh_is_reported() -> None:
+    """A space that was listed in full and stopped before its forms were weighed."""
+    problem = problem_of(operators=("+", "*", "exp"), max_tokens=7)
+    search = searches.Search(problem, settings(max_enumerated=10**6), num_samples=4, seed=0)
+    assert search.run(0)
+    over = Limit(0.0)
+    weigher = weighings.FormWeigher(search)
+    weigher.weigh_likely(over)
+    weigher.weigh_rest(over)
+    left = weigher.left_share()
+    assert len(weigher.weighed) == 1
+    assert 0.05 < left <= 1.0
+    check = checks.weighed_check(left, search.settings.checks)
+    assert check.grade is not Grade.OK
+    assert f"{left:.2g} of the posterior" in check.sentence
+    assert not weigher.is_exact
+    weigher.weigh_likely(Limit())
+    assert weigher.left_share() == 0.0
