@@ -4,8 +4,9 @@
     python -m benchmarks.memory tables --tables 33
 
 `long` searches until its time is up and reads the resident memory of its own process every few
-seconds; growth is from the end of the first sixth to the largest value after it, once of the search
-alone and once with the weighing and the lessons of the network at its end. The visited set is
+seconds; growth is from the end of the first sixth (in a short run from the first step, if that is
+later) to the largest value after it, once of the search alone and once with the weighing and the
+lessons of the network at its end. The visited set is
 bounded (`max_forms`), and an hour is long enough to fill it; a shorter run takes a bound that is
 smaller in proportion, so that it fills it too, and the result says so.
 
@@ -73,9 +74,12 @@ class Sampler:
 
 
 def growth(samples: list[dict[str, Any]], total: float) -> float:
-    """From the end of the first sixth to the most after it, as a share; NaN if there is neither."""
-    early = [one["megabytes"] for one in samples if one["seconds"] <= total / 6]
-    late = [one["megabytes"] for one in samples if one["seconds"] > total / 6]
+    """To the most that there is later, as a share: from the end of the first sixth, or from the
+    first step, should that come later. NaN if there is nothing before it or after."""
+    steps = [one["seconds"] for one in samples if one["step"] > 0]
+    since = max(total / 6, min(steps, default=total))
+    early = [one["megabytes"] for one in samples if one["seconds"] <= since]
+    late = [one["megabytes"] for one in samples if one["seconds"] > since]
     if not (early and late):
         return float("nan")
     share: float = max(late) / early[-1] - 1.0
