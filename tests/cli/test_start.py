@@ -15,7 +15,10 @@ from dvisr import DVISRRegressor
 from dvisr.cli import COMMANDS, cli
 from tests.cli.running import dvisr
 
-HEAVY = ("jax", "numba", "pandas", "scipy", "matplotlib", "sklearn", "sympy")
+HEAVY = (
+    "jax", "numba", "numpy", "pandas", "scipy", "matplotlib", "bokeh", "sklearn", "sympy",
+    "arviz_base",
+)  # fmt: skip
 CODE = """
 import atexit, json, sys
 def told():
@@ -41,6 +44,24 @@ def imported(*arguments: str, names: tuple[str, ...] = HEAVY) -> tuple[int, list
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert imported(*arguments)[:2] == (0, [])
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        f"import sys, dvisr; dir(dvisr); dvisr.__version__; "
+        f"sys.exit(str([name for name in {HEAVY!r} if name in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_the_estimator_imports_nothing_that_only_output_needs() -> None:
+    code = (
+        "import sys; from dvisr import DVISRRegressor; "
+        "sys.exit(str([n for n in ('matplotlib', 'bokeh', 'sympy') if n in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
 
 
 @pytest.mark.parametrize("command", ["fit", "exact", "compare"])

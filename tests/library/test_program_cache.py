@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 from jax._src import compilation_cache
 
 from dvisr.library import program_cache
+from dvisr.library.code_cache import private_folder
 from dvisr.library.program_cache import Programs, kept_programs
 
 CODE = """
@@ -22,6 +24,7 @@ import json, sys, warnings
 warnings.simplefilter("error")
 import jax, jax.numpy as jnp
 from dvisr.library import program_cache
+from dvisr.library.code_cache import private_folder
 program_cache._SHORTEST = 0.0
 told = []
 jax.monitoring.register_event_listener(lambda name, **more: told.append(name))
@@ -79,7 +82,8 @@ def test_what_is_damaged_is_compiled_again(
     for path in kept(cache):
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
-        path.write_bytes({"cut off": content[:-9], "changed": content, "empty": b""}[damage])
+        bad = {"cut off": bytes(content[:-9]), "changed": bytes(content), "empty": b""}
+        path.write_bytes(bad[damage])
     assert run(cache) == [value, 0, misses, 0]
     assert run(cache) == [value, misses, 0, 0]
 
@@ -111,7 +115,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "cache" / "programs").mkdir(parents=True)
     (tmp_path / "cache" / "programs").chmod(0o777)
-    folder = program_cache.private_folder("programs")
+    folder = private_folder("programs")
     assert folder is not None
     assert tmp_path / "cache" not in folder.parents
 
@@ -120,7 +124,7 @@ def test_other_threads_are_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("DVISR_CACHE_DIR", str(tmp_path))
     found: list[object] = []
     with kept_programs():
-        programs = compilation_cache._cache
+        programs: Any = compilation_cache._cache
         assert isinstance(programs, Programs)
         programs.put("key", b"program")
 
@@ -144,7 +148,7 @@ def test_the_room_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("DVISR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(program_cache, "_MOST_BYTES", 10_000)
     with kept_programs():
-        programs = compilation_cache._cache
+        programs: Any = compilation_cache._cache
         assert isinstance(programs, Programs)
         for number in range(8):
             programs.put(f"{number}", bytes(2_000))

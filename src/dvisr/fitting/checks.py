@@ -19,7 +19,7 @@ from dvisr.settings import CheckSettings
 
 _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreliable
 _ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
-_DRAWS = 1000
+DRAWS, FEW_DRAWS = 1_000, 200  # of the posterior, that data are replicated from; in a hurry
 _MOST_LEFT = 0.5  # of the prior: what may not be listed, and the rest still be worth something
 
 
@@ -201,16 +201,20 @@ def explained(problem: Problem, posterior: Posterior) -> float:
     return r_squared(problem.likelihood.y, mean, problem.likelihood.weights)
 
 
-def data_checks(problem: Problem, posterior: Posterior, seed: int) -> list[Check]:
+def data_checks(
+    problem: Problem, posterior: Posterior, seed: int, most_draws: int = DRAWS
+) -> list[Check]:
     """Replicated data from the posterior against the data."""
-    return check_data(replication(problem, posterior, seed))
+    return check_data(replication(problem, posterior, seed, most_draws))
 
 
-def replication(problem: Problem, posterior: Posterior, seed: int) -> Replication:
+def replication(
+    problem: Problem, posterior: Posterior, seed: int, most_draws: int = DRAWS
+) -> Replication:
     """The data, and data replicated from draws of the posterior, as plain arrays."""
     likelihood, data = problem.likelihood, problem.data
     rng = np.random.default_rng([seed, 2])
-    size = min(_DRAWS, len(posterior.draws))
+    size = min(most_draws, len(posterior.draws))
     draws = posterior.draws.chosen(np.linspace(0, len(posterior.draws) - 1, size).astype(int))
     curves = draws.curves(data.X)
     with np.errstate(all="ignore"):

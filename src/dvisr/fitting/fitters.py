@@ -151,7 +151,6 @@ class SearchFitter(AbstractFitter):
             outcome = self._outcome(search, limit, is_whole)
             search.teller = Teller()
         if search.network is not None and not search.network.is_ready():
-            search.network.give_up()
             search.network = None  # should the search go on, it has another
         return outcome
 
@@ -212,6 +211,8 @@ class SearchFitter(AbstractFitter):
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
         phase = search.teller.phase
         search.teller.tell(steps_end=None)
+        if search.network is not None and not search.network.is_ready():
+            search.network.give_up()
         weigher = FormWeigher(search)
         weigher.complete(limit)
         weigher.weigh_likely(limit)
@@ -237,7 +238,11 @@ class SearchFitter(AbstractFitter):
             measured["island_agreement"] = agreement(search.visited)
         with phase("checking the answer"):
             others = other_priors(weigher, posterior)
+            r2 = checks.explained(search.problem, posterior)
             made = self._checks(search, weigher, posterior, measured, is_whole)
+            made.append(checks.explained_check(r2, self.settings.checks))
+            most = checks.FEW_DRAWS if limit.is_over() else checks.DRAWS
+            made += checks.data_checks(search.problem, posterior, search.seed, most)
             if search.problem.tree_prior.surroundings is not None:  # it has a view of its own
                 made.append(checks.prior_check(posterior, others, self.settings.checks))
         verdict = Verdict.of(made)
@@ -254,7 +259,7 @@ class SearchFitter(AbstractFitter):
                 "shown_share": float(sum(f.probability for f in posterior.functions)),
                 "num_steps": len(search.history),
                 "num_rows": search.problem.likelihood.count,
-                "r2": checks.explained(search.problem, posterior),
+                "r2": r2,
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "network": None if search.network is None else search.network.name,
                 "why_plain": search.why_plain,
@@ -274,6 +279,7 @@ class SearchFitter(AbstractFitter):
         measured: dict[str, Any],
         is_whole: bool,
     ) -> list[Check]:
+        """Of the search: was everything found?"""
         limits = self.settings.checks
         shares = weigher.shares()
         likely = [
@@ -301,8 +307,7 @@ class SearchFitter(AbstractFitter):
             )
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
-        made.append(checks.explained_check(checks.explained(search.problem, posterior), limits))
-        return made + checks.data_checks(search.problem, posterior, search.seed)
+        return made
 
 
 def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:
