@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: install demo test test-all lint types unit slow format reproduce bench clean
+.PHONY: install demo test test-all lint types unit slow format docs smoke reproduce bench notebooks clean
 
 install: $(STAMP)
 
@@ -30,7 +30,7 @@ lint: install
 	$(BIN)/ruff format --check .
 
 types: install
-	$(BIN)/mypy src tests benchmarks
+	$(BIN)/mypy src tests benchmarks tools
 
 unit: install
 	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal -m "not slow"
@@ -42,6 +42,16 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The documentation, into site/: open site/index.html, or .venv/bin/mkdocs serve to search in it too.
+# Every warning is an error; nothing is fetched.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo site/index.html
+
+# Wheel and sdist, each installed into a fresh environment: some minutes, most of them pip's.
+smoke: install
+	$(BIN)/python -m tools.smoke
+
 # Every table and figure of the paper, about ten minutes on two cores; run again, it goes on.
 reproduce: install
 	$(BIN)/dvisr reproduce all --out reproduction
@@ -51,5 +61,9 @@ bench: install
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python -m benchmarks.fits kernel --results /dev/null
 
+# Runs docs/notebooks and stores what they show.
+notebooks: install
+	$(BIN)/python docs/notebooks/execute.py
+
 clean:
-	rm -rf $(VENV) dvisr-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dvisr-demo build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

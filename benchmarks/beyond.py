@@ -11,7 +11,7 @@
 
 All but the last measure, and put what they find into docs/beyond.json, one row a measurement, in
 the place of an earlier row of the same; the last makes docs/scaling.png, docs/seconds.png and the
-tables in docs/beyond.md and in the README of it.
+tables in docs/beyond.md of it.
 """
 
 from __future__ import annotations
@@ -182,10 +182,8 @@ def show(path: Path) -> None:
     rows = json.loads(path.read_text())
     sweep = path.parent / "sweep.json"
     found = beyond_shown.tables(rows, json.loads(sweep.read_text()) if sweep.exists() else None)
-    page, readme = path.parent / "beyond.md", path.parent.parent / "README.md"
+    page = path.parent / "beyond.md"
     page.write_text(beyond_shown.with_tables(page.read_text(), found))
-    in_readme = {name: found[name] for name in beyond_shown.IN_README if name in found}
-    readme.write_text(beyond_shown.with_tables(readme.read_text(), in_readme))
     beyond_shown.figures(rows, path.parent)
 
 

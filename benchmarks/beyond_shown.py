@@ -19,7 +19,6 @@ from dvisr.experiments.paper import SCALING_SIZES, scaling
 Row = dict[str, Any]
 WANTED = {8: 1e-5, 12: 5e-4, 16: 4e-3, 20: 1e-2}  # median KL at the paper's budget
 _STRONG = {"paper": "black", "default": "crimson"}
-IN_README = ("numbers", "quick")
 ORDER = (
     "paper",
     "default",

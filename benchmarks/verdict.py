@@ -4,11 +4,12 @@
     python -m benchmarks.verdict show
 
 `run` makes fits and puts what was measured into docs/verdicts.json, one row a fit; `show` writes
-the tables in docs/verdicts.md of it. Good fits are of data drawn from a law in the language of the
-fit, with its noise model; planted ones have one fault. With a folder (--data, or DVISR_DATA)
-that holds `feynman10` (ten rows each of laws of the Feynman Symbolic Regression Database with 1 %
-noise, as the public AI-Descartes repository has them, and laws.csv with `name,formula`), each of
-those laws is fitted with default settings, and its own log joint compared with what was listed.
+the tables in docs/verdicts.md of it, and a sentence in docs/trust.md and the README. Good fits are
+of data drawn from a law in the language of the fit, with its noise model; planted ones have one
+fault. With a folder (--data, or DVISR_DATA) that holds `feynman10` (ten rows each of laws of the
+Feynman Symbolic Regression Database with 1 % noise, as the public AI-Descartes repository has them,
+and laws.csv with `name,formula`), each of those laws is fitted with default settings, and its own
+log joint compared with what was listed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from benchmarks.feynman import feynman_cases, is_law, law_log_joint, law_values
 
 RESULTS = Path("docs/verdicts.json")
 PAGE = Path("docs/verdicts.md")
+IN_SHORT = (Path("docs/trust.md"), Path("README.md"))
 GOOD = "good"
 _ROWS = (12, 20, 40, 100)
 _NOISE = (0.02, 0.05, 0.15)  # of the spread of the law
@@ -343,6 +345,24 @@ def tables(rows: list[dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
+def in_short(rows: list[dict[str, Any]]) -> str:
+    fine = [row["verdict"] for row in rows if row["kind"] == GOOD]
+    planted = [row["verdict"] for row in rows if row["kind"] in FAULTS]
+    noticed = sum(word != "ok" for word in planted)
+    return (
+        f"Of {len(fine)} good fits the verdict is ok for {fine.count('ok')}, caution for "
+        f"{fine.count('caution')} and do-not-trust for {fine.count('do-not-trust')}. Of "
+        f"{len(planted)} with a planted fault ({len(FAULTS)} kinds: outliers, a missing term, a "
+        f"search that was too short, ...) it is not ok for {noticed}."
+    )
+
+
+def with_short(page: str, rows: list[dict[str, Any]]) -> str:
+    """The page with the sentence between its marks."""
+    marked = re.compile(r"(<!-- verdicts: in short -->\n).*?(<!-- end of verdicts -->)", re.DOTALL)
+    return marked.sub(lambda m: m.group(1) + in_short(rows) + "\n" + m.group(2), page)
+
+
 def _line(name: str, rows: list[dict[str, Any]]) -> str:
     words = [row["verdict"] for row in rows]
     flagged = sum(word != "ok" for word in words)
@@ -380,6 +400,8 @@ def show() -> None:
     page = PAGE.read_text()
     marked = re.compile(r"(<!-- verdicts -->\n).*?(\n<!-- end of verdicts -->)", re.DOTALL)
     PAGE.write_text(marked.sub(lambda m: m.group(1) + tables(rows) + m.group(2), page))
+    for path in IN_SHORT:
+        path.write_text(with_short(path.read_text(), rows))
 
 
 def main() -> None:

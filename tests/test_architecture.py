@@ -55,7 +55,15 @@ def test_tests_mirror_the_rooms() -> None:
     tests = ROOT / "tests"
     folders = {path.name for path in tests.iterdir() if (path / "__init__.py").exists()}
     assert folders <= set(rooms()), folders - set(rooms())
-    across = {"architecture", "benchmarks", "docstrings", "pages", "readme"}
+    across = {
+        "architecture",
+        "benchmarks",
+        "docstrings",
+        "extending",
+        "notebooks",
+        "pages",
+        "readme",
+    }
     for path in tests.glob("test_*.py"):
         name = path.stem.removeprefix("test_")
         assert name in across or any(name.startswith(room) for room in names), path.name

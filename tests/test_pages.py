@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,8 +14,10 @@ import numpy as np
 import pytest
 from benchmarks import fits_shown, noise, starts, sweep, verdict
 from benchmarks.beyond import constants_recipes, ladder
-from benchmarks.beyond_shown import IN_README, WANTED, tables, with_tables
+from benchmarks.beyond_shown import WANTED, tables, with_tables
+from tools import command_page
 
+import dvisr
 from dvisr.likelihood import make_likelihood
 from dvisr.recipes import OLDER_NAMES, RECIPES, find_recipe
 
@@ -25,9 +30,6 @@ def test_the_tables_of_beyond_are_the_measurements() -> None:
     made = tables(ROWS, json.loads((DOCS / "sweep.json").read_text()))
     assert len(made) == page.count("<!-- end -->") == 9
     assert with_tables(page, made) == page
-    readme = (DOCS.parent / "README.md").read_text()
-    assert readme.count("<!-- end -->") == len(IN_README)
-    assert with_tables(readme, {name: made[name] for name in IN_README}) == readme
 
 
 def test_the_tables_of_fits_are_the_measurements() -> None:
@@ -36,7 +38,7 @@ def test_the_tables_of_fits_are_the_measurements() -> None:
     for path, count in (
         (DOCS / "fits.md", 5),
         (DOCS / "prior.md", 1),
-        (DOCS.parent / "README.md", 2),
+        (DOCS.parent / "README.md", 1),
     ):
         page = path.read_text()
         assert page.count("<!-- end of fits -->") == count
@@ -88,6 +90,10 @@ def test_the_page_of_verdicts_shows_what_was_measured() -> None:
     rows = json.loads((DOCS / "verdicts.json").read_text())
     page = (DOCS / "verdicts.md").read_text()
     assert verdict.tables(rows) in page
+    for path in verdict.IN_SHORT:
+        text = (DOCS.parent / path).read_text()
+        assert verdict.in_short(rows) in text
+        assert verdict.with_short(text, rows) == text
     kinds = {row["kind"] for row in rows}
     assert {verdict.GOOD, *verdict.FAULTS} <= kinds
     assert sum(row["kind"] == verdict.GOOD for row in rows) >= 200
@@ -115,3 +121,26 @@ def test_the_prior_of_the_noise_is_as_the_page_says() -> None:
     assert 1.0 - likelihood.prior.cdf(16.0) == pytest.approx(0.05, abs=0.006)
     relative = make_likelihood(y, "relative")
     np.testing.assert_allclose(relative.scale, 1e-3 * np.log(y).std())
+
+
+def test_the_page_of_commands_is_what_the_commands_say() -> None:
+    page = (DOCS / "command-line.md").read_text("utf-8")
+    assert command_page.page() == page, "run python -m tools.command_page"
+
+
+def test_the_site_builds_strictly_and_needs_no_network(tmp_path: Path) -> None:
+    """Every page, link and docstring; what a page loads lies beside it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=DOCS.parent, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*.html")}
+    assert {"index.html", "start.html", "api.html", "command-line.html"} <= set(pages)
+    for name, page in pages.items():
+        loaded = re.findall(r"<(?:script|img|iframe)\b[^>]*\ssrc=\"?([^\s\">]+)", page)
+        loaded += re.findall(r"<link\b[^>]*rel=\"?stylesheet[^>]*href=\"?([^\s\">]+)", page)
+        loaded += re.findall(r"<link\b[^>]*href=\"?([^\s\">]+)[^>]*rel=\"?stylesheet", page)
+        assert loaded, name
+        assert not [address for address in loaded if "//" in address], name
+    for method in ("predict_interval", "sympy", "latex", "to_datatree", "resume", "report"):
+        assert f'id="dvisr.estimator.DVISRRegressor.{method}"' in pages["api.html"]
+    assert {*dvisr.__all__} <= set(re.findall(r'id="dvisr\.[\w.]*?(\w+)"', pages["api.html"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from dvisr import DVISRRegressor, load, plots
+from dvisr.constants import AbstractConstantPrior, constant_prior
 from dvisr.estimator.neighbours import OURS
 from dvisr.posterior import predictive
 from dvisr.posterior.of_function import function_draws
@@ -174,6 +176,13 @@ def test_one_error_bar_is_one_for_every_row() -> None:
     assert one.functions_.equals(each.functions_)
     with pytest.raises(ValueError, match="y_err must be above zero"):
         quick().fit(x[:, None], y, y_err=-0.1)
+
+
+def test_priors_of_constants_that_are_proposed_are_understood() -> None:
+    proposed = re.findall(r'"([\w:.,-]+)"', OURS["const_range"])
+    assert len(proposed) == 2
+    for text in proposed:
+        assert isinstance(constant_prior(text), AbstractConstantPrior)
 
 
 @pytest.mark.parametrize("name", sorted(OURS))

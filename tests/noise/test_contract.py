@@ -1,5 +1,5 @@
 """What every noise model must hold to. Densities come from SciPy, integrals from Gauss' rule: none
-of it from the package. A newcomer's model, defined in `tests/noise/toy.py`, is held to the same."""
+of it from the package. The model on the page docs/extending.md is held to the same."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from dvisr.likelihood import Likelihood, make_likelihood
 from dvisr.marginal import Engine
 from dvisr.noise import MODELS, AbstractNoise, Gaussian, Relative, ScalePrior, Student, noise_model
 from tests.marks import quick_only
-from tests.noise.toy import Logistic
+from tests.pages import example
 
 FALSE_ALARM = 2e-5  # of each goodness of fit, seeds being fixed
+Logistic = example("extending.md", "A noise model").Logistic
 PRIOR = ScalePrior(0.5, 0.5)  # of one observation, as fits have it
 WIDE = ScalePrior(1.5, 4.0)
 
@@ -465,7 +466,7 @@ def test_rows_add_up_to_the_whole(case: Case) -> None:
 def test_a_spelling_is_read_back(
     case: Case, scale: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The toy's by the one line that a newcomer adds to `MODELS`."""
+    """The page's by the one line that a newcomer adds to `MODELS`."""
     monkeypatch.setitem(MODELS, "logistic", lambda scale=None: Logistic(scale))
     model = dataclasses.replace(case.model, scale=scale)
     assert noise_model(model.spelling) == model

@@ -14,8 +14,9 @@ from dvisr.library import Library
 from dvisr.prior import tree_prior
 from dvisr.search import moves
 from dvisr.search.from_prior import PriorSampler
-from dvisr.search.rows import measured, new_workspace
+from dvisr.search.rows import new_workspace
 from dvisr.search.streams import index_by_weight, integer_below, new_stream, uniform
+from tests.contracts import check_move
 
 LIBRARY = Library.create(["+", "-", "*", "exp", "sin"], ["x", "y"], constants=True)
 GRAMMAR = Grammar(LIBRARY, 12, "none")
@@ -28,25 +29,9 @@ def trees(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("weight", "move"), moves.MOVES, ids=NAMES)
-@pytest.mark.parametrize("with_donors", [True, False])
-def test_a_move_writes_a_whole_tree_or_says_that_it_does_not(
-    weight: float, move: Any, with_donors: bool
-) -> None:
+def test_contract(weight: float, move: Any) -> None:
     assert weight > 0
-    tables, workspace = moves.token_tables(LIBRARY), new_workspace(12)
-    stream, rows = new_stream(np.random.default_rng(1)), trees(300)
-    donors = rows[:50] if with_donors else rows[:0]
-    sizes, num_made = np.zeros(12, dtype=np.int32), 0
-    for row in rows:
-        before = row.copy()
-        length = measured(row, tables.arities, workspace.sizes)
-        new_length = move(row, length, donors, tables, workspace, stream)
-        np.testing.assert_array_equal(row, before)
-        if 1 <= new_length <= 12:
-            num_made += 1
-            workspace.made[new_length:] = -1
-            assert measured(workspace.made, tables.arities, sizes) == new_length
-    assert num_made > 30
+    check_move(move)
 
 
 def test_moves_are_chosen_in_proportion_to_their_weights() -> None:

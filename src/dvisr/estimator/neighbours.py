@@ -6,7 +6,7 @@ import difflib
 import inspect
 from typing import Any, Self
 
-# Of PySR, gplearn, PyOperon, Operon and SciPy's optimisers: their word, and what to write here.
+# Of PySR, gplearn, PySIPS, PyOperon, Operon and SciPy's optimisers: their word, and ours.
 OURS = {
     "binary_operators": 'operators=("+", "*", ...), which takes operators of every arity',
     "unary_operators": 'operators=("sin", "exp", ...), which takes operators of every arity',
@@ -18,9 +18,12 @@ OURS = {
     "max_iter": "num_steps, or max_time for a limit in seconds",
     "n_iter": "num_steps, or max_time for a limit in seconds",
     "max_evals": "num_steps, or max_time for a limit in seconds",
+    "max_equation_evals": "num_steps, or max_time for a limit in seconds",
+    "num_mcmc_samples": "num_steps, or max_time for a limit in seconds",
     "timeout_in_seconds": "max_time",
     "time_limit": "max_time",
     "population_size": "num_samples, the trees of each kind that a step tries",
+    "num_particles": "num_samples, the trees of each kind that a step tries",
     "populations": "num_samples, the trees of each kind that a step tries",
     "ncycles_per_iteration": "num_samples, the trees of each kind that a step tries",
     "maxsize": "max_tokens",
@@ -34,7 +37,7 @@ OURS = {
     "parsimony_coefficient": "tree_prior, which says how probable a formula is before the data",
     "complexity_of_operators": 'tree_prior={"sin": 0.5, ...}, the weights of tokens',
     "nested_constraints": 'constraints, such as "no-nested-trig"',
-    "const_range": 'constant_prior, such as "normal:0,10" or "decades:-3,3"',
+    "const_range": 'constant_prior, such as "normal:0,10" or "decades:0.01,100"',
     "elementwise_loss": 'noise, such as "student" for outliers or "relative"',
     "loss": 'noise, such as "student" for outliers or "relative"',
     "loss_function": 'noise, such as "student" for outliers or "relative"',
@@ -50,6 +53,7 @@ OURS = {
     "verbosity": "verbose",
     "progress": "verbose=1",
     "output_directory": "run_dir",
+    "checkpoint_file": "run_dir, and DVISRRegressor.resume to go on",
     "output_torch_format": "nothing: model.jax(0) and model.numpy(0) are there after a fit",
     "select_k_features": "nothing: model.inclusion_ has the probability of every column",
     "denoise": "nothing: the noise is inferred, see noise",

@@ -152,6 +152,7 @@ class PredictingMixin:
         return to_sympy(self._function(index).modal)
 
     def latex(self, index: int = 0, digits: int = 4) -> str:
+        """LaTeX, at the modal constants, with so many significant digits."""
         return latex(self._function(index).modal, digits=digits)
 
     def jax(self, index: int = 0) -> Callable[[Any], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from dvisr.fitting.progress import Progress
 from dvisr.library import Token
 from dvisr.library.program_cache import kept_programs
 from dvisr.noise import AbstractNoise
-from dvisr.prior import TreePrior
+from dvisr.prior import ChosenPrior
 from dvisr.problem import (
     MOST_CONSTANTS,
     Problem,
@@ -39,6 +39,7 @@ from dvisr.problem import (
     threads_of,
     whole_number,
 )
+from dvisr.recipes import Recipe
 from dvisr.runs import folder
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
@@ -77,9 +78,10 @@ class DVISRRegressor(
         `max-constants=N` takes the place of the default.
     constraints : str, rule or list of these, default="default"
         "default", "paper", "none", names of rules, or rules.
-    tree_prior : str, mapping or TreePrior, default="science"
+    tree_prior : str, mapping, TreePrior or callable, default="science"
         "science" for how formulas are written, "science:FILE" for one's own formulas;
-        "size-balanced", "uniform", "allowed", "weights", or weights by token.
+        "size-balanced", "uniform", "allowed", "weights", weights by token, or a function that makes
+        a `TreePrior` for a `Grammar`.
     constant_prior : str or AbstractConstantPrior, default="decades"
         "decades", "decades:LOW,HIGH" or "normal:MEAN,STD", as text or as `Decades` and `Normal`.
     noise : float, str or AbstractNoise, default="infer"
@@ -87,11 +89,11 @@ class DVISRRegressor(
         of it); "student" or "student:NU" for outliers; "relative" for noise in proportion to a
         positive target. "gaussian:SCALE", "student:NU,SCALE" and "relative:SCALE" where the scale
         is known. (The command's default with --err is 1: error bars as they are.)
-    recipe : str, default="default"
-        "default" for the search; "paper", "network" and others train a network that samples
-        constants.
+    recipe : str or Recipe, default="default"
+        "default" for the search; "paper", "network", others by name and a `Recipe` of one's own
+        train a network that samples constants.
     num_steps : int or None, default=None
-        Steps of the search, or of the training; None for the recipe's own, here 10 and up to 30
+        Steps of the search, or of the training; None for the recipe's own, here 8 and up to 32
         more while two independent searches disagree or the evidence still grows.
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
@@ -153,10 +155,10 @@ class DVISRRegressor(
         max_tokens: int = 15,
         max_constants: int | None = MOST_CONSTANTS,
         constraints: Constraints = "default",
-        tree_prior: str | Mapping[str, float] | TreePrior = "science",
+        tree_prior: ChosenPrior = "science",
         constant_prior: str | AbstractConstantPrior = "decades",
         noise: float | str | AbstractNoise = "infer",
-        recipe: str = "default",
+        recipe: str | Recipe = "default",
         num_steps: int | None = None,
         num_samples: int | None = None,
         max_time: float | None = None,

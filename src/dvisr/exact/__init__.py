@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dvisr.constants import AbstractConstantPrior
@@ -12,7 +12,7 @@ from dvisr.exact.marginal import LogMarginal, TooManyConstants, log_marginal
 from dvisr.exact.posterior import ExactPosterior, solve
 from dvisr.exact.ranking import CannotPromise
 from dvisr.library import Token
-from dvisr.prior import TreePrior
+from dvisr.prior import ChosenPrior
 from dvisr.problem import make_problem, unknown_parameter
 from dvisr.types import Dataset
 
@@ -37,7 +37,7 @@ def exact_posterior(
     constants: bool = False,
     max_constants: int | None = None,
     constraints: Constraints = "paper",
-    tree_prior: str | Mapping[str, float] | TreePrior = "uniform",
+    tree_prior: ChosenPrior = "uniform",
     noise: Any = 1.0,
     y_err: Any = None,
     sample_weight: Any = None,
@@ -66,8 +66,9 @@ def exact_posterior(
         The most constants in an expression; None for no limit but the size.
     constraints : str, rule, or list of these
         "paper", "default", "none", names of rules, or rules.
-    tree_prior : str, mapping or TreePrior
-        "uniform" (the paper's), "allowed", "size-balanced", "weights", or weights by token.
+    tree_prior : str, mapping, TreePrior or callable
+        "uniform" (the paper's), "allowed", "size-balanced", "weights", weights by token, or a
+        function that makes a `TreePrior` for a `Grammar`.
     noise : float, str or AbstractNoise
         A number is the standard deviation of Gaussian noise (with `y_err`, a factor of it);
         "infer", "student", "student:NU", "relative" and others: see `dvisr.noise.noise_model`.

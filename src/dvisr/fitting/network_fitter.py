@@ -30,7 +30,7 @@ from dvisr.fitting.snapshots import Snapshot
 from dvisr.marginal import Engine, Weighed, noise_draws
 from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
 from dvisr.problem import Problem
-from dvisr.recipes import find_recipe
+from dvisr.recipes import Recipe, find_recipe
 from dvisr.runs import pytrees
 from dvisr.sampling import sample
 from dvisr.search.forms import forms, make_algebra
@@ -51,17 +51,17 @@ class _Sampled:
 
 
 class NetworkFitter(AbstractFitter):
-    """The published method, by a recipe's name, in double precision; with the recipe's own budget
+    """The published method, by a recipe, in double precision; with the recipe's own budget
     where none is given.
 
     Parameters
     ----------
-    recipe : str
-        "paper", "network" or another of `dvisr.recipes.RECIPES`.
+    recipe : str or Recipe
+        "paper", "network" or another of `dvisr.recipes.RECIPES`, or a recipe of one's own.
     settings : FitSettings, optional
     """
 
-    def __init__(self, recipe: str, settings: FitSettings | None = None) -> None:
+    def __init__(self, recipe: str | Recipe, settings: FitSettings | None = None) -> None:
         self.recipe = recipe
         self.settings = FitSettings() if settings is None else settings
 
@@ -280,7 +280,7 @@ def _kept_draws(
     for number in np.unique(tree_of[chosen]):
         places = np.flatnonzero(tree_of[chosen] == number)
         tokens = drawn.trees[chosen[places[0]]]
-        own = drawn.constants[np.ix_(chosen[places], np.flatnonzero(tokens == constant_id))]
+        own = drawn.constants[np.ix_(chosen[places], _constants_of(tokens, constant_id))]
         constants[places, : own.shape[1]] = own
         factor[places] = noise_draws(engine, tokens, own, rng)
     return Draws(
@@ -293,8 +293,13 @@ def _kept_draws(
     )
 
 
+def _constants_of(tokens: np.ndarray, constant_id: int) -> np.ndarray:
+    """The places of a tree's constants; the id is -1, as padding is, where the library has none."""
+    return np.flatnonzero((tokens == constant_id) & (tokens >= 0))
+
+
 def _weighed(engine: Engine, drawn: _Sampled, rows: np.ndarray, tokens: np.ndarray) -> Weighed:
-    own = drawn.constants[np.ix_(rows, np.flatnonzero(tokens == engine.library.constant_id))]
+    own = drawn.constants[np.ix_(rows, _constants_of(tokens, engine.library.constant_id))]
     best = int(np.argmax(drawn.log_joint[rows]))
     k = own.shape[1]
     spread = np.cov(own.T).reshape(k, k) if len(rows) > 1 and k else np.zeros((k, k))

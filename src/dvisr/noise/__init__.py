@@ -1,7 +1,8 @@
 """Noise models: how observations scatter about a formula.
 
-A new model is one file: a subclass of `AbstractNoise` that states its density, with a line in
-`MODELS` if it is to have a name on the command line; as an object it can be used without.
+A new model is a subclass of `AbstractNoise` that states its density, with a file here and a line in
+`MODELS` if it is to have a name on the command line; as an object it can be used without. See
+docs/extending.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from dvisr.noise.base import AbstractNoise, ScalePrior
 from dvisr.noise.gaussian import Gaussian
+from dvisr.noise.kernel import NoiseKernel, kernel_of
 from dvisr.noise.relative import Relative
 from dvisr.noise.student import Student
 
@@ -20,9 +22,11 @@ __all__ = [
     "MODELS",
     "AbstractNoise",
     "Gaussian",
+    "NoiseKernel",
     "Relative",
     "ScalePrior",
     "Student",
+    "kernel_of",
     "noise_model",
 ]
 

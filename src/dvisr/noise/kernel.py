@@ -48,11 +48,9 @@ _ROUGHLY_NOTHING, _NOTHING = 12.0, 37.0
 
 
 def pointer(function: Callable[..., Any]) -> Any:
-    """A function as a pointer that compiled code can be given; the package's own are kept between
-    processes."""
-    if function.__module__.startswith("dvisr."):
-        return compiled_callback(SIGNATURE, function)
-    return numba.cfunc(SIGNATURE, nopython=True)(function)
+    """A function of a module of the package as a pointer that compiled code can be given, kept
+    between processes."""
+    return compiled_callback(SIGNATURE, function)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,3 +236,25 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
         return perfect - (top + math.log(total * gap))
 
     return squares, misfit
+
+
+def kernel_of(row: Any, own: tuple[float, ...] = ()) -> NoiseKernel:
+    """The kernel of a model that is defined outside the package, from its row alone.
+
+    It is compiled in every process that fits with it.
+
+    Parameters
+    ----------
+    row : function compiled by `numba.njit`
+        As `scale_mixture` takes it.
+    own : tuple of float
+        The model's own numbers, which `row` finds in `parameters` from `OWN` on.
+    """
+    return NoiseKernel(*_pointers_of(row), own=own)
+
+
+@functools.cache
+def _pointers_of(row: Any) -> tuple[Any, Any]:
+    make = numba.cfunc(SIGNATURE, nopython=True)
+    squares, misfit = scale_mixture(row)
+    return make(squares.py_func), make(misfit.py_func)

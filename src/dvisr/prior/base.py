@@ -13,9 +13,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy.special import logsumexp
 
 from dvisr.constraints import Grammar
 from dvisr.constraints.scopes import Scopes
+from dvisr.counting import count_by_size
+from dvisr.prior.sums import Sums
 from dvisr.prior.walking import log_prob_of_rows
 
 _HostArray = np.ndarray
@@ -168,6 +171,16 @@ class TreePrior:
         else:
             terms = log_token[places.of_trees(np, tokens), safe]
         return log_size[is_token.sum(axis=-1)] + np.where(is_token, terms, 0.0).sum(axis=-1)
+
+    def normalised(self, grammar: Grammar) -> TreePrior:
+        """The same but for a factor, so that the legal trees of a grammar have a sum of 1."""
+        told, rows = self.checked(grammar).slots(grammar)
+        has_tree = np.array(count_by_size(grammar)) > 0
+        sums = logsumexp(Sums(told, self.log_token[rows]).log_whole, axis=1)
+        total = logsumexp(self.log_size[has_tree] + sums[has_tree])
+        return dataclasses.replace(
+            self, log_size=np.where(has_tree, self.log_size - total, -np.inf)
+        )
 
     def checked(self, grammar: Grammar) -> TreePrior:
         """Itself, if it is for such trees: a `ValueError` if it was made for others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -76,11 +76,20 @@ NAMED = {
 }
 
 
-def tree_prior(choice: str | Mapping[str, float] | TreePrior, grammar: Grammar) -> TreePrior:
-    """From what a user gives: a name, token weights, or a prior. `weights:sin=0.5,exp=0.1` names
-    weights in text; `science:FILE` a corpus of formulas."""
+# What a user may give: a name, token weights, a prior, or a function that makes one for a grammar.
+ChosenPrior = str | Mapping[str, float] | TreePrior | Callable[[Grammar], TreePrior]
+
+
+def tree_prior(choice: ChosenPrior, grammar: Grammar) -> TreePrior:
+    """From what a user gives. `weights:sin=0.5,exp=0.1` names weights in text; `science:FILE` a
+    corpus of formulas."""
     if isinstance(choice, TreePrior):
         return choice.checked(grammar)
+    if callable(choice):
+        made = choice(grammar)
+        if not isinstance(made, TreePrior):
+            raise ValueError(f"a function for tree_prior must return a TreePrior, not {made!r}")
+        return made.checked(grammar)
     if isinstance(choice, Mapping):
         return token_weights(grammar, choice)
     name, separator, listed = str(choice).partition(":")

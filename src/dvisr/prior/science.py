@@ -14,15 +14,12 @@ docs/prior.md.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dvisr.constraints import Grammar
-from dvisr.counting import count_by_size
 from dvisr.library import Kind, Library, Role, Token
 from dvisr.prior.base import Surroundings, TreePrior
 from dvisr.prior.corpus import (
@@ -35,7 +32,6 @@ from dvisr.prior.corpus import (
     named_equations,
     read_corpus,
 )
-from dvisr.prior.sums import Sums
 from dvisr.prior.weights import checked_weights, weights_from_text
 
 STRENGTH = 30.0  # of each smoothing, in formulas
@@ -79,12 +75,9 @@ def science(
             f"none of these formulas can be said with {library}: add the operators that they have"
         )
     frequencies = _shared(library, _frequencies(library, equations), weights or {})
-    surroundings = places(library)
-    log_token = np.log(frequencies)
-    told, rows = surroundings.told_apart(grammar)
-    total = float(logsumexp(Sums(told, log_token[rows]).log_whole))
-    sizes = [-total if count else -math.inf for count in count_by_size(grammar)]
-    return TreePrior("science", np.array(sizes), log_token, surroundings)
+    sizes = np.zeros(grammar.max_tokens + 1)
+    made = TreePrior("science", sizes, np.log(frequencies), places(library))
+    return made.normalised(grammar)
 
 
 def science_from_text(grammar: Grammar, text: str) -> TreePrior:

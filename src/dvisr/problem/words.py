@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from dvisr.constraints import Constraints, Grammar, max_constants
 from dvisr.constraints.rules import CountRule
 from dvisr.library import Library, Token
 from dvisr.likelihood import make_likelihood
-from dvisr.prior import TreePrior
+from dvisr.prior import ChosenPrior
 from dvisr.prior import tree_prior as make_tree_prior
 from dvisr.problem.problem import Problem
 from dvisr.problem.rows import distinct_rows
@@ -32,7 +32,7 @@ def make_problem(
     max_tokens: int,
     max_constants: int | None,
     constraints: Constraints,
-    tree_prior: str | Mapping[str, float] | TreePrior,
+    tree_prior: ChosenPrior,
     constant_prior: str | AbstractConstantPrior | None,
     noise: Any,
     sample_weight: Any = None,

@@ -38,20 +38,26 @@ __all__ = [
 
 
 def find_recipe(
-    name: str, kind: str, num_steps: int | None = None, num_samples: int | None = None
+    name: str | Recipe, kind: str, num_steps: int | None = None, num_samples: int | None = None
 ) -> Recipe:
     """By its name and the kind of experiment: simple, scaling or constants. With the paper's budget
-    of steps and samples a step where no other is given; what `network` is depends on it."""
-    name = OLDER_NAMES.get(name, name)
-    if name not in RECIPES:
-        close = difflib.get_close_matches(name, RECIPES, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(RECIPES)}"
-        raise ValueError(f"there is no recipe {name!r}: {hint}")
-    recipe = RECIPES[name][kind]
+    of steps and samples a step where no other is given; what `network` is depends on it. A recipe
+    that is given as such is for every kind, and has a budget of its own."""
+    recipe = name if isinstance(name, Recipe) else _named(name)[kind]
     if num_steps is None and num_samples is None:
         return recipe
     budget = (
         recipe.num_steps if num_steps is None else num_steps,
         recipe.objective.num_samples if num_samples is None else num_samples,
     )
-    return network(kind, *budget) if name == "network" else recipe.with_budget(*budget)
+    is_network = isinstance(name, str) and OLDER_NAMES.get(name, name) == "network"
+    return network(kind, *budget) if is_network else recipe.with_budget(*budget)
+
+
+def _named(name: str) -> dict[str, Recipe]:
+    name = OLDER_NAMES.get(name, name)
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(RECIPES)}"
+        raise ValueError(f"there is no recipe {name!r}: {hint}")
+    return RECIPES[name]
