@@ -131,7 +131,7 @@ def test_it_is_exact_unless_an_integral_is_in_doubt_that_could_matter(
     monkeypatch.setattr(search, "unsure", [(known, math.inf)])
     assert weigher.is_exact  # what was weighed well is in no doubt
     monkeypatch.setattr(search, "unsure", [])
-    monkeypatch.setattr(search, "is_enumerated", False)
+    monkeypatch.setattr(search, "is_listed", False)
     assert not weigher.is_exact
 
 
