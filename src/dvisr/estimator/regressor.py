@@ -207,13 +207,9 @@ class DVISRRegressor(
             Itself.
         """
         with shown_progress() if self.verbose else no_progress() as progress:
-            data = checked.checked_table(self, X, y, y_err)
+            data, target = checked.checked_table(self, X, y, y_err), checked.name_of(y)
             return self.fit_table(
-                data,
-                progress,
-                sample_weight=sample_weight,
-                has_names=None,
-                target=checked.name_of(y),
+                data, progress, sample_weight=sample_weight, has_names=None, target=target
             )
 
     def fit_table(
