@@ -42,3 +42,8 @@ def _output(output: dict[str, Any]) -> str:
         return f"![A figure](data:image/png;base64,{''.join(found['image/png']).strip()})"
     text = "".join(output.get("text", found.get("text/plain", "")))
     return "\n".join(f"    {line}" for line in text.rstrip().splitlines())
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
+    """Links to a notebook, which a reader of the files follows as they are, lead to its page."""
+    return markdown.replace(".ipynb)", ".md)") if page.file.src_uri == "index.md" else markdown
