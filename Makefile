@@ -66,4 +66,4 @@ notebooks: install
 	$(BIN)/python docs/notebooks/execute.py
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dvisr-demo build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

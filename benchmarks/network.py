@@ -161,7 +161,7 @@ def measure_fit(
 
     def fitted() -> Any:
         model = DVISRRegressor(random_state=0, max_time=max_time, settings=settings)
-        model.fit_table(data, lambda done, steps, evidence: None)
+        model.fit_table(data, None)
         return model
 
     with warnings.catch_warnings():

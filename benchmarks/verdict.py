@@ -283,7 +283,7 @@ def measure_feynman(case: tuple[Path, str]) -> dict[str, Any]:
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit_table(data, lambda done, steps, evidence: None)
+        model.fit_table(data, None)
     seconds = time.perf_counter() - began
     first = model._posterior.functions[0].expression
     best = float(model.functions_["log_joint"].iloc[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -152,3 +153,23 @@ def test_training_does_not_reach_the_oracle(room: str) -> None:
     for path in MODULES:
         if room_of(path) == room:
             assert "exact" not in imports(path), path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if room_of(path) in ("checks", "fitting", "posterior", "estimator")],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_what_all_readers_see_names_no_option_of_the_command(path: Path) -> None:
+    """Of a sentence that is read in Python too: `noise`, not `--noise`. Docstrings aside."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_shown = id(node) not in docstrings
+            assert not (is_shown and re.search(r"(^|\W)--[a-z]", node.value)), node.value

@@ -113,9 +113,10 @@ def _read_parquet(content: bytes, name: str) -> pd.DataFrame:
 
 
 def _read_excel(content: bytes, name: str) -> pd.DataFrame:
-    """The first sheet."""
+    """The first sheet: its first row that is not empty has the names. Rows and columns that are
+    empty throughout are left out."""
     try:
-        table = pd.read_excel(io.BytesIO(content))
+        sheet = pd.read_excel(io.BytesIO(content), header=None)
     except ImportError:
         raise ValueError(
             f"reading {name} needs the package openpyxl, which is not installed: install it, or "
@@ -123,11 +124,15 @@ def _read_excel(content: bytes, name: str) -> pd.DataFrame:
         ) from None
     except Exception as error:  # a broken file fails in many ways
         raise ValueError(f"{name} can't be read as .xlsx: {_first_line(error)}") from None
-    table.columns = [str(column).strip() for column in table.columns]
-    _check_header(["" if c.startswith("Unnamed:") else c for c in table.columns], name)
-    if len(table) == 0:
+    sheet = sheet.dropna(how="all").dropna(how="all", axis=1)
+    if len(sheet) == 0:
+        raise ValueError(f"the first sheet of {name} is empty: it needs a header and rows")
+    header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[0]]
+    _check_header(header, name)
+    if len(sheet) == 1:
         raise ValueError(f"{name} has a header but no rows: add some")
-    return table
+    table: pd.DataFrame = sheet.iloc[1:].set_axis(header, axis=1).reset_index(drop=True)
+    return table.infer_objects()
 
 
 def _read_csv(content: bytes, name: str) -> pd.DataFrame:

@@ -85,7 +85,7 @@ GRADES: tuple[tuple[str, Grade, Callable[[Rng], Table], str], ...] = (
     ("noise", OK, lambda r: line(40, r, sigma=1.0), "as the noise that was given says"),
     ("noise", CAUTION, lambda r: line(40, r, sigma=0.6), "more about the curve"),
     ("noise", CAUTION, lambda r: line(40, r, sigma=9.0), "less about the curve"),
-    ("noise", GRAVE, lambda r: line(40, r, sigma=0.2), "--noise infer"),
+    ("noise", GRAVE, lambda r: line(40, r, sigma=0.2), "noise 'infer'"),
     ("noise", OK, lambda r: line(40, r), "what the data say"),
     ("noise", CAUTION, lambda r: noiseless(40, r), "than the prior of the noise allows"),
     ("copies", OK, lambda r: line(40, r), "no row is a copy"),
@@ -126,16 +126,16 @@ def test_cures() -> None:
     x = rng.uniform(1.0, 10.0, 80)
     y = 2.0 * x * np.exp(0.2 * rng.standard_normal(80))
     spread = BY_NAME["spread"](fit(Table(x[:, None], x[:, None], y), rng))
-    assert "--noise relative" in spread.sentence
+    assert "noise 'relative'" in spread.sentence
     basis = np.log(x)[:, None] * 0.0 + 1.0
     table = Table(x[:, None], np.column_stack([basis[:, 0], np.log(x)]), y, "relative")
     assert BY_NAME["spread"](fit(table, rng)).grade is OK
     far = thrown(line(60, rng, noise="student"), [7, 8], 300.0)
     found = BY_NAME["outliers"](fit(far, rng))
-    assert "--noise student" not in found.sentence
+    assert "noise 'student'" not in found.sentence
     assert "look at rows 8, 9" in found.sentence or "look at rows 9, 8" in found.sentence
     gaussian = BY_NAME["outliers"](fit(dataclasses.replace(far, noise="gaussian"), rng))
-    assert "refit with --noise student" in gaussian.sentence
+    assert "refit with noise 'student'" in gaussian.sentence
 
 
 def test_rows_in_the_order_of_a_column() -> None:
@@ -156,7 +156,7 @@ def test_far_rows_come_before_a_spread_that_they_make() -> None:
     found = {c.name: c for c in check_data(fit(thrown(table, [top], 1000.0), rng))}
     assert found["outliers"].grade is GRAVE
     assert found["spread"].grade is not GRAVE
-    assert "--noise student" in found["coverage"].sentence
+    assert "noise 'student'" in found["coverage"].sentence
 
 
 def with_draws(rep: Replication, draws: np.ndarray) -> Replication:

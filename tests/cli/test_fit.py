@@ -111,9 +111,17 @@ def test_compare_weighs_formulas(line: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_ends_with_keplers_law() -> None:
+def test_the_demo_ends_with_keplers_law_and_a_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     done = dvisr("demo")
     assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["dvisr-demo"]
+    report = tmp_path / "dvisr-demo" / "report.html"
+    assert report.as_uri() in done.stdout
+    assert "a * sqrt(a)" in report.read_text() or "sqrt(a) * a" in report.read_text()
+    assert dvisr("verify", "dvisr-demo").returncode == 0
     rows = [text for text in done.stdout.splitlines() if text.startswith("│ 1 │")]
     assert rows[0].split("│")[2].strip() in ("sqrt(a) * a", "a * sqrt(a)")
     assert "verdict:" in done.stdout

@@ -60,7 +60,7 @@ def test_the_summary_names_what_is_doubtful() -> None:
     text = quick().fit(x[:, None], y).summary()
     assert "verdict: ok" not in text
     assert "    outliers: " in text
-    assert "--noise student" in text
+    assert "noise 'student'" in text
 
 
 def test_repr_of_an_unfitted_model_is_scikit_learns() -> None:

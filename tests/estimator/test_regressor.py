@@ -673,7 +673,7 @@ class Interrupting(io.StringIO):
         self._times, self._kind = times, kind
 
     def write(self, text: str) -> int:
-        if "step 2/" in text:
+        if "step 2 of " in text:
             for _ in range(self._times):
                 os.kill(os.getpid(), self._kind)
         return super().write(text)
@@ -692,7 +692,11 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert model.functions_["expression"][0] == "x0 * c + c"
     assert model.diagnostics_["verdict"] == "do-not-trust"
     assert "stopped early, after 2 steps" in model.diagnostics_["reasons"][0]
-    assert re.search(r"step 1/100000, log evidence -?\d+\.\d+, \d+ s", stream.getvalue())
+    found = r"[\d,]+ functions visited, log evidence -?\d+\.\d+, \d+ s"
+    assert re.search(rf"step 1 of 100000 made, {found}", stream.getvalue())
+    assert re.search(
+        r"about \S+ \w+ of steps left, then weighing, best so far: ", stream.getvalue()
+    )
 
 
 def test_a_second_interrupt_is_obeyed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from dvisr import DVISRRegressor, load
 from dvisr.estimator import recording, saving
 from dvisr.fitting import data_network
 from dvisr.fitting.fitters import SearchFitter
+from dvisr.fitting.progress import Status
 from dvisr.runs import folder
 from dvisr.types import Dataset
 from tests.fitting.problems import LINE, X, searching
@@ -162,8 +163,8 @@ def test_what_time_cut_short_is_made_again(tmp_path: Path) -> None:
     made = model(tmp_path, 4)
     stop = {"now": False}
 
-    def late(done: int, steps: int, evidence: float) -> None:
-        stop["now"] = done >= 2
+    def late(status: Status) -> None:
+        stop["now"] = status.num_steps >= 2
 
     run = SearchFitter.fit
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 
 from dvisr.checks import DATA, SEARCH
+from dvisr.expression import infix
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.network_fitter import NetworkFitter
+from dvisr.fitting.progress import Status
 from tests.fitting.problems import X, problem_of, searching
 from tests.marks import quick_only
 
@@ -34,15 +37,13 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-Told = list[tuple[int, int, float]]
+Told = list[Status]
 
 
 @pytest.fixture(scope="module")
 def fit(kind: str) -> tuple[Outcome, Told]:
     told: Told = []
-    outcome = fitter_of(kind).fit(
-        PROBLEM, BUDGET, seed=3, progress=lambda *values: told.append(values)
-    )
+    outcome = fitter_of(kind).fit(PROBLEM, BUDGET, seed=3, progress=told.append)
     return outcome, told
 
 
@@ -113,13 +114,29 @@ def test_the_elbo_is_below_the_evidence(outcome: Outcome) -> None:
 
 
 def test_progress_is_told(kind: str, fit: tuple[Outcome, Told]) -> None:
-    told = fit[1]
+    outcome, told = fit
+    steps = [status.num_steps for status in told]
+    assert steps == sorted(steps)
+    assert all(phase.name for status in told for phase in status.phases)
     if kind == "enumerated":
-        assert told == []
+        assert steps[-1] == 0
+    else:
+        assert set(steps) >= {0, 1, 12} or kind == "paper"
+        assert (told[-1].num_steps, told[-1].planned) == (12, 12)
+        assert all(status.steps_end is not None for status in told if 1 < status.num_steps < 12)
+        assert told[-1].steps_end is None  # what is left is no step
+    if kind == "paper":
+        assert math.isfinite(told[-1].elbo)
         return
-    assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
-    assert told[-1][:2] == (12, 12)
-    assert all(math.isfinite(value) for _, _, value in told)
+    last = told[-1]
+    assert last.num_functions == outcome.diagnostics["num_forms_visited"]
+    assert last.log_evidence == pytest.approx(outcome.posterior.log_evidence, abs=1e-6)
+    shown = infix(outcome.posterior.functions[0].modal, digits=4)
+    assert re.sub(r"[-\d.]+", "c", last.best) == re.sub(r"[-\d.]+", "c", shown)
+
+
+def test_progress_changes_nothing(kind: str, fit: tuple[Outcome, Told]) -> None:
+    assert_same(fit[0], fitter_of(kind).fit(PROBLEM, BUDGET, seed=3))
 
 
 class Once:

@@ -161,7 +161,7 @@ def test_columns_can_be_chosen_where_there_are_several() -> None:
 def test_doubts_come_with_cures() -> None:
     read = Read(report(several_columns()._subject()))
     assert "Verdict: ok" not in read.text
-    assert read.text.count("--noise student") >= 2  # at the top, and among the checks
+    assert read.text.count("noise 'student'") >= 2  # at the top, and among the checks
 
 
 def with_outcome(subject: Subject, **changes: object) -> Subject:

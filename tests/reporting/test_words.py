@@ -28,9 +28,24 @@ def test_as_many_digits_as_are_known(value: float, uncertainty: float, text: str
     assert number(value, uncertainty) == text
 
 
-def test_spreads_and_intervals() -> None:
-    assert with_spread(0.0551234, 0.0081) == "0.0551 ± 0.0081"
-    assert with_spread(2.0, 0.0) == "2"
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (0.0551234, 0.0081, "0.0551 ± 0.0081"),
+        (1.23456, 0.0123, "1.235 ± 0.012"),
+        (12345.6, 120.0, "12346 ± 120"),
+        (3.2e-20, 1.1e-21, "3.20e-20 ± 1.1e-21"),
+        (2.5e12, 1e10, "2.500e+12 ± 1.0e+10"),
+        (2.0, 0.0, "2"),
+        (1.23456, math.nan, "1.23456"),
+        (math.nan, 0.1, "-"),
+    ],
+)
+def test_spreads(mean: float, std: float, text: str) -> None:
+    assert with_spread(mean, std) == text
+
+
+def test_intervals() -> None:
     assert with_interval(Constant(3.746, 3.59, 3.93)) == "3.75 (3.59 to 3.93)"
     assert with_interval(Constant(2.0, 2.0, 2.0)) == "2 (2 to 2)"
 

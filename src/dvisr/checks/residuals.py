@@ -75,7 +75,7 @@ def outliers(rep: Replication) -> Check:
         cure = (
             f"{rep.noise.name} noise is not wide enough: look at {rows_text(rep.position[far])}"
             if rep.noise.has_heavy_tails
-            else "refit with --noise student"
+            else "refit with noise 'student'"
         )
         if len(far):
             verb = "lies" if len(far) == 1 else "lie"
@@ -148,7 +148,7 @@ def _growth(rep: Replication) -> tuple[Compared, float]:
 
 def _cure_of_spread(rep: Replication) -> str:
     """Relative noise where the spread grows about as the prediction does."""
-    bars = "give an error bar for each row with --err"
+    bars = "give an error bar for each row"
     if rep.noise.link == "log" or not (rep.y > 0.0).all() or not (rep.prediction > 0.0).all():
         return bars
     if np.ptp(rep.prediction) == 0.0:
@@ -157,7 +157,7 @@ def _cure_of_spread(rep: Replication) -> str:
     centred = np.log(rep.prediction) - np.log(rep.prediction).mean()
     powers = np.linspace(-3.0, 3.0, 61)
     power = powers[int(np.argmin(sizes @ np.exp(-np.outer(centred, powers))))]
-    return f"refit with --noise relative, or {bars}" if 0.5 <= power <= 2.0 else bars
+    return f"refit with noise 'relative', or {bars}" if 0.5 <= power <= 2.0 else bars
 
 
 def evened(rep: Replication) -> np.ndarray:

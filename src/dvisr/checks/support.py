@@ -62,12 +62,12 @@ def coverage(rep: Replication) -> Check:
 
 def _cure_of_coverage(rep: Replication, is_narrow: bool) -> str:
     if not rep.noise_is_inferred:
-        return "let the noise be found with --noise infer"
+        return "let the noise be found with noise 'infer'"
     if is_narrow:
-        return "give error bars with --err, or allow fewer constants"
+        return "give error bars, or allow fewer constants"
     if rep.noise.has_heavy_tails:
         return "look at the rows that are furthest from the curve"
-    return "a few far rows widen them: refit with --noise student"
+    return "a few far rows widen them: refit with noise 'student'"
 
 
 def noise(rep: Replication) -> Check:
@@ -96,7 +96,7 @@ def noise(rep: Replication) -> Check:
         times = factor if factor > 1.0 else 1.0 / max(factor, 1e-300)
         text = (
             f"the data scatter {_times(times)} times {than} about the curve than the noise that "
-            f"was given says: refit with --noise infer, or give the noise that the instrument has"
+            f"was given says: refit with noise 'infer', or give the noise that the instrument has"
         )
     return Check("noise", DATA, way, limit, grade, text, grave_limit)
 
@@ -115,7 +115,7 @@ def _inferred_noise(rep: Replication, factor: float, low: float) -> Check:
         text = (
             f"the data lie closer to the curve than the prior of the noise allows (they scatter "
             f"{factor:.1g} times as much as the noise found, which lies at the {level:.1g} "
-            f"quantile of its prior): intervals are as wide as the prior makes them; give --noise"
+            f"quantile of its prior): intervals are as wide as the prior makes them; give the noise"
         )
     return Check("noise", DATA, measured, 0.0, grade, text)
 

@@ -18,9 +18,10 @@ from click.shell_completion import CompletionItem
 import dvisr
 from dvisr.cli.status import INTERRUPTED, OK, TERMINATED, WRONG_REQUEST
 from dvisr.fitting.beside import is_busy
+from dvisr.text import printable
 
 COMMANDS = {
-    "demo": "A small table, fitted: Kepler's third law from eight planets.",
+    "demo": "A small table, fitted, with a report: Kepler's third law from eight planets.",
     "fit": "The posterior over formulas for your data.",
     "resume": "Go on with a fit that was broken off, or give it more steps.",
     "compare": "Formulas that you name, weighed against each other.",
@@ -101,8 +102,6 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    from dvisr.cli.console import printable
-
     click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
     sys.exit(WRONG_REQUEST)
 

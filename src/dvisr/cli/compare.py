@@ -10,16 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import (
-    finite,
-    late_progress,
-    new_console,
-    number,
-    printable,
-    verdict_lines,
-    with_error,
-)
+from dvisr.cli.console import finite, late_progress, new_console
 from dvisr.cli.options import chosen_noise, noise_option, table_options
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     from dvisr.comparing import Comparison
@@ -111,6 +104,8 @@ def _formula_as_json(found: Comparison, row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _print(found: Comparison, coverage: float) -> None:
+    from dvisr.reporting.words import verdict_lines
+
     console = new_console()
     console.print("Formulas, best first, with their likeliest constants")
     _print_formulas(console, found)
@@ -125,6 +120,8 @@ def _print(found: Comparison, coverage: float) -> None:
 
 
 def _print_formulas(console: Console, found: Comparison) -> None:
+    from dvisr.reporting.words import with_spread
+
     table = Table()
     table.add_column("#", justify="right")
     table.add_column("formula", overflow="fold")
@@ -138,11 +135,11 @@ def _print_formulas(console: Console, found: Comparison) -> None:
             str(rank),
             Text(printable(row["equation"])),
             f"{probability:.6f}" if probability >= 5e-7 else f"{probability:.2e}",
-            with_error(row["log_evidence"], row["log_evidence_stderr"]),
-            number(row["log_bayes_factor"]),
-            with_error(row["noise_std"], row["noise_std_std"]),
-            with_error(row["elpd_loo"], row["elpd_loo_se"]),
-            number(row["r2"]),
+            with_spread(row["log_evidence"], row["log_evidence_stderr"]),
+            with_spread(row["log_bayes_factor"], 0.0),
+            with_spread(row["noise_std"], row["noise_std_std"]),
+            with_spread(row["elpd_loo"], row["elpd_loo_se"]),
+            with_spread(row["r2"], 0.0),
         )
     console.print(table)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,9 +19,12 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from dvisr.checks import Verdict
+    from dvisr.fitting.progress import Status
 
 _QUIET_SECONDS = 2.0
 
@@ -27,32 +32,6 @@ _QUIET_SECONDS = 2.0
 @contextmanager
 def late_progress(what: str) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error with the time left, once two seconds have passed."""
-    with _late_bar(what) as show:
-        yield lambda fraction: show(what, fraction)
-
-
-@contextmanager
-def fit_progress() -> Iterator[Callable[[int, int, float], None]]:
-    """The same for a fit, through all of its phases: before its first step it is getting ready,
-    after its last it weighs what was found. Steps say what the evidence is by then."""
-    with _late_bar("getting ready (a first fit compiles)") as show:
-
-        def report(done: int, steps: int, evidence: float) -> None:
-            if done >= steps:
-                show(f"weighing, log evidence {evidence:.2f}", None)
-            else:
-                show(f"step {done} of {steps}, log evidence {evidence:.2f}", done / steps)
-
-        yield report
-
-
-_Show = Callable[[str, float | None], None]
-
-
-@contextmanager
-def _late_bar(first: str) -> Iterator[_Show]:
-    """Shows a text and a fraction of the work, or None where that is not known. Nothing where
-    standard error is no terminal."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -66,22 +45,82 @@ def _late_bar(first: str) -> Iterator[_Show]:
         transient=True,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(first, total=None)
-    # A timer rather than a look at the clock: the first step alone may take longer than that.
-    timer = threading.Timer(_QUIET_SECONDS, bar.start)
+    task = bar.add_task(what, total=None)
+
+    def show(fraction: float) -> None:
+        bar.update(task, total=1.0, completed=fraction)
+
+    with _late(bar):
+        yield show
+
+
+@contextmanager
+def fit_progress() -> Iterator[Callable[[Status], None] | None]:
+    """Where a fit stands, on standard error, through all of its phases, once two seconds have
+    passed. Gives what is to be told of it; None where standard error is no terminal: then there is
+    nothing to tell."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    shown = _Shown()
+    live = Live(
+        console=console,
+        transient=True,
+        get_renderable=shown.lines,
+        refresh_per_second=5,
+        redirect_stdout=False,  # the answer goes there
+    )
+    with _late(live):
+        yield shown.note
+
+
+class _Shown:
+    """The latest word on a fit, as lines."""
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._began = time.perf_counter()
+
+    def note(self, status: Status) -> None:
+        self._status = status
+
+    def lines(self) -> Group:
+        status, now = self._status, time.perf_counter()
+        so_far = f"{now - self._began:.0f} s so far"
+        if status is None:  # what can word it is being imported
+            return Group(_line(f"getting ready (a first fit compiles), {so_far}"))
+        from dvisr.reporting import progress
+
+        first = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=max(1, status.planned), completed=status.num_steps, width=12)
+        left = progress.left_line(status, now)
+        first.add_row(bar, _line(f"{progress.step_line(status)}, {so_far}, {left}"))
+        texts = [
+            progress.phase_line(status),
+            progress.found_line(status),
+            progress.best_line(status),
+        ]
+        return Group(first, *(_line(text) for text in texts if text))
+
+
+def _line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def _late(shown: Progress | Live) -> Iterator[None]:
+    """Show it once two seconds have passed: by a timer rather than a look at the clock, as the
+    first step alone may take longer than that."""
+    timer = threading.Timer(_QUIET_SECONDS, shown.start)
     timer.daemon = True
     timer.start()
-
-    def show(text: str, fraction: float | None) -> None:
-        bar.tasks[0].total = None if fraction is None else 1.0  # `update` can't take it away
-        bar.update(task, description=text, completed=fraction)
-
     try:
-        yield show
+        yield
     finally:
         timer.cancel()
         timer.join()
-        bar.stop()
+        shown.stop()
 
 
 def finite(value: Any) -> Any:
@@ -97,33 +136,3 @@ class _Console(Console):
 def new_console() -> Console:
     console = _Console(highlight=False)
     return console if console.is_terminal else _Console(highlight=False, width=120)
-
-
-def printable(text: str) -> str:
-    """Control characters, as a column's name may hold them, shown rather than obeyed."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"
-
-
-def with_error(value: float, error: float) -> str:
-    """A number to the digits that its error leaves."""
-    if not (math.isfinite(value) and math.isfinite(error) and error > 0.0):
-        return number(value)
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    if digits > 8 or abs(value) >= 1e8:
-        return f"{value:.6g} ± {error:.1g}"
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """The verdict, a line for each of its two questions, and the reasons below."""
-    from dvisr.checks import QUESTIONS
-
-    lines = [f"verdict: {verdict.word}"]
-    for group, question in QUESTIONS.items():
-        lines.append(f"  {question} {verdict.group_word(group)}")
-        lines += [f"    {check.name}: {check.sentence}" for check in verdict.doubts(group)]
-    return lines

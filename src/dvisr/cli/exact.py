@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console, printable
+from dvisr.cli.console import finite, late_progress, new_console
 from dvisr.cli.options import grammar_options, noise_option, table_options
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -120,15 +120,15 @@ def _json(model: DVISRRegressor, chosen: Sequence[int]) -> str:
 def _csv(model: DVISRRegressor, chosen: Sequence[int]) -> str:
     import pandas as pd
 
-    from dvisr.cli.answer import constants_of
+    from dvisr.reporting.subject import constants_of
 
     rows = []
     for index in chosen:
         row = model.functions_.drop(columns=["constants", "constants_std"]).iloc[index]
         constants = {
             f"c{place}{end}": value
-            for place, values in enumerate(constants_of(model, index))
-            for end, value in zip(("", "_low", "_high"), values, strict=True)
+            for place, one in enumerate(constants_of(model._posterior.functions[index]))
+            for end, value in (("", one.mode), ("_low", one.low), ("_high", one.high))
         }
         plain = {str(name): value for name, value in row.items()}
         rows.append({"index": index, **plain, **constants})

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from rich.text import Text
 
-from dvisr.cli.console import fit_progress, new_console, printable
+from dvisr.cli.console import fit_progress, new_console
 from dvisr.cli.options import chosen_noise, grammar_options, noise_option, table_options
 from dvisr.cli.output import check_folder
 from dvisr.cli.status import INTERRUPTED
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     from dvisr.estimator import DVISRRegressor
-    from dvisr.fitting.search import Progress
+    from dvisr.fitting.progress import Progress
     from dvisr.types import Dataset
 
 # The estimator's own, which takes long to import; a test holds them equal.
@@ -84,7 +85,7 @@ def fit(
 
 def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: float) -> int | None:
     """Print the answer; what the command exits with."""
-    model, failure = made.model, made.failure
+    model = made.model
     if as_json:
         from dvisr.cli.answer import as_object
 
@@ -95,17 +96,22 @@ def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: fl
 
         console = new_console()
         print_answer(console, model, top, model._target)
-        if failure is None:
+        if made.failure is None:
             console.print(Text(printable(_next(out))))
-    if failure is not None:
-        reason = failure.strerror or str(failure)
+    check_saved(made, out)
+    if made.told_to_end is not None:
+        return made.told_to_end
+    return INTERRUPTED if model.interrupted_ and model.max_time is None else None
+
+
+def check_saved(made: Fitted, out: Path | None) -> None:
+    """Once the answer is printed: a `ValueError` where it could not be saved."""
+    if made.failure is not None:
+        reason = made.failure.strerror or str(made.failure)
         raise ValueError(
             f"the answer is above, but it was not saved in {str(out)!r} ({reason}): make room "
             f"there, or choose another folder and fit again"
         )
-    if made.told_to_end is not None:
-        return made.told_to_end
-    return INTERRUPTED if model.interrupted_ and model.max_time is None else None
 
 
 class Fitted(NamedTuple):
@@ -115,7 +121,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
-    def fit_it(progress: Progress, made: list[DVISRRegressor]) -> None:
+    def fit_it(progress: Progress | None, made: list[DVISRRegressor]) -> None:
         from dvisr.estimator import DVISRRegressor
 
         made.append(DVISRRegressor(**settings))
@@ -125,7 +131,7 @@ def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
     return finished(fit_it)
 
 
-def finished(work: Callable[[Progress, list[DVISRRegressor]], None]) -> Fitted:
+def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> Fitted:
     """What comes of work that puts its model into a list before it fits it: an answer, even if it
     could not be saved."""
     failure, told_to_end = None, None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dvisr.cli.console import printable
 from dvisr.cli.output import write_text
 from dvisr.cli.saved import check_run, chosen_functions, index_option, load_run, run_argument
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, new_console, printable
+from dvisr.cli.console import finite, new_console
 from dvisr.cli.status import FAILED_CHECK, INTERRUPTED
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     from dvisr.experiments import Reproduction, Result

@@ -13,7 +13,7 @@ from dvisr.cli.saved import check_run, run_argument
 
 if TYPE_CHECKING:
     from dvisr.estimator import DVISRRegressor
-    from dvisr.fitting.search import Progress
+    from dvisr.fitting.progress import Progress
 
 
 @click.command
@@ -33,7 +33,7 @@ def resume(
     check_run(run)
     began = time.perf_counter()
 
-    def go_on(progress: Progress, made: list[DVISRRegressor]) -> None:
+    def go_on(progress: Progress | None, made: list[DVISRRegressor]) -> None:
         from dvisr.estimator.resuming import resume_run
 
         resume_run(run, progress, made, num_steps=num_steps, max_time=max_time)

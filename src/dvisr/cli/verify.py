@@ -8,6 +8,7 @@ import click
 
 from dvisr.cli.saved import check_run, run_argument
 from dvisr.cli.status import FAILED_CHECK
+from dvisr.text import printable
 
 
 @click.command
@@ -18,7 +19,6 @@ def verify(run: Path) -> int | None:
     RUN is the folder that `dvisr fit --out` or `save` wrote. Files that are not as they were
     written are named, and the command then exits with 1.
     """
-    from dvisr.cli.console import printable
     from dvisr.runs import folder
 
     check_run(run)

@@ -4,32 +4,54 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-Progress = Callable[[int, int, float], None]
+from dvisr.fitting.progress import Progress, Status
+from dvisr.reporting.progress import best_line, found_line, left_line, phase_line, step_line
+
+_WIDTH = 119  # of the line that is written over
+_EVERY = 0.2  # seconds between two of them
 
 
 @contextmanager
-def no_progress() -> Iterator[Progress]:
-    yield lambda done, steps, evidence: None
+def no_progress() -> Iterator[None]:
+    yield None
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
     """A line that is written over where there is a terminal, one line a step elsewhere."""
-    began = time.perf_counter()
-    is_terminal = sys.stderr.isatty()
+    began, written, num_steps = time.perf_counter(), 0.0, 0
 
-    def show(done: int, steps: int, evidence: float) -> None:
-        seconds = time.perf_counter() - began
-        left = seconds / done * (steps - done)
-        text = (
-            f"step {done}/{steps}, log evidence {evidence:.3f}, {seconds:.0f} s, {left:.0f} s left"
-        )
-        print(f"\r{text:<78}" if is_terminal else text, end="" if is_terminal else "\n",
-              file=sys.stderr, flush=True)  # fmt: skip
+    def write_over(status: Status) -> None:
+        nonlocal written
+        if time.perf_counter() - written >= _EVERY:
+            written = time.perf_counter()
+            text = _text(status, began)[:_WIDTH]
+            print(f"\r{text:<{_WIDTH}}", end="", file=sys.stderr, flush=True)
 
-    yield show
-    if is_terminal:
-        print(file=sys.stderr)
+    def write_below(status: Status) -> None:
+        nonlocal num_steps
+        if status.num_steps > num_steps:
+            num_steps = status.num_steps
+            print(_text(status, began), file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield write_below
+        return
+    yield write_over
+    print(file=sys.stderr)
+
+
+def _text(status: Status, began: float) -> str:
+    now = time.perf_counter()
+    parts = [
+        step_line(status),
+        phase_line(status),
+        found_line(status),
+        f"{now - began:.0f} s",
+        left_line(status, now),
+        best_line(status),
+    ]
+    return ", ".join(part for part in parts if part)

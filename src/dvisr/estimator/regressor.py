@@ -22,10 +22,11 @@ from dvisr.estimator.predicting import PredictingMixin
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import Recorder
 from dvisr.estimator.resuming import ResumingMixin
+from dvisr.fitting import memory
 from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Heard
 from dvisr.fitting.network_fitter import NetworkFitter
-from dvisr.fitting.search import Progress
+from dvisr.fitting.progress import Progress
 from dvisr.library import Token
 from dvisr.library.program_cache import kept_programs
 from dvisr.noise import AbstractNoise
@@ -206,27 +207,22 @@ class DVISRRegressor(
             Itself.
         """
         with shown_progress() if self.verbose else no_progress() as progress:
-            data = checked.checked_table(self, X, y, y_err)
+            data, target = checked.checked_table(self, X, y, y_err), checked.name_of(y)
             return self.fit_table(
-                data,
-                progress,
-                sample_weight=sample_weight,
-                has_names=None,
-                target=checked.name_of(y),
+                data, progress, sample_weight=sample_weight, has_names=None, target=target
             )
 
     def fit_table(
         self,
         data: Dataset,
-        progress: Progress,
+        progress: Progress | None,
         *,
         sample_weight: Any = None,
         has_names: bool | None = True,
         target: str = "y",
         command: str | None = None,
     ) -> DVISRRegressor:
-        """As `fit`, of a table that was checked already, with progress shown by the caller: steps
-        done, steps in all, log evidence. Reports show the name of the target, and the command."""
+        """As `fit`, of a checked table. Reports show the name of the target, and the command."""
         if has_names is not None:
             self.n_features_in_ = data.X.shape[1]
             if has_names:
@@ -262,7 +258,7 @@ class DVISRRegressor(
         problem: Problem,
         budget: Budget,
         seed: int,
-        progress: Progress,
+        progress: Progress | None,
         recorder: Recorder | None,
     ) -> DVISRRegressor:
         heard = Heard()
@@ -280,11 +276,11 @@ class DVISRRegressor(
         self._keep(problem, outcome)
         if recorder is not None:
             recorder.finish(self, fitter)
+        memory.let_go(None if self.warm_start else fitter)
         heard.pass_on()
-        verdict = outcome.verdict
-        if verdict.grade:
+        if self.verdict_.grade:
             warnings.warn(
-                f"verdict on this fit: {verdict.word}: {'; '.join(verdict.reasons)}",
+                f"verdict on this fit: {self.verdict_.word}: {'; '.join(self.verdict_.reasons)}",
                 FitWarning,
                 stacklevel=4,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dvisr.estimator import saving
 from dvisr.estimator.progress import no_progress, shown_progress
 from dvisr.estimator.recording import LOG, Recorder, read_snapshots
-from dvisr.fitting.search import Progress
+from dvisr.fitting.progress import Progress
 from dvisr.runs import folder
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def resume_run(
     path: Any,
-    progress: Progress,
+    progress: Progress | None,
     made: list[DVISRRegressor] | None = None,
     *,
     num_steps: int | None = None,
@@ -28,7 +28,9 @@ def resume_run(
     list `made` before it is fitted: it may be there though it could not be saved."""
     place = Path(path)
     if not folder.is_run(place):
-        raise ValueError(f"there is no run in {str(path)!r}: give the folder of dvisr fit --out")
+        raise ValueError(
+            f"there is no run in {str(path)!r}: give the folder that a fit was kept in"
+        )
     with folder.lock(place):
         begun = saving.read_beginning(place)
         if not begun.can_be_resumed:

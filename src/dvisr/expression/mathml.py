@@ -7,9 +7,10 @@ import dataclasses
 import html
 import re
 
-from dvisr.expression.printing import least_precedences, printable
+from dvisr.expression.printing import least_precedences
 from dvisr.expression.tree import Expression, fold
 from dvisr.library import OPERATORS, Kind, Precedence, Role, Token
+from dvisr.text import printable
 
 
 @dataclasses.dataclass(frozen=True)

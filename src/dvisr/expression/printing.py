@@ -22,11 +22,6 @@ def least_precedences(operator: Token) -> tuple[int, int]:
     return (own + 1, own) if operator.role is Role.POWER else (own, own + 1)
 
 
-def printable(text: str) -> str:
-    """Control characters, as a column's name may hold them, shown rather than obeyed."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
 def infix(expression: Expression, *, digits: int = 6) -> str:
     """Write an expression as text.
 

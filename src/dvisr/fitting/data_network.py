@@ -14,7 +14,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +28,7 @@ from dvisr.policy.reading import make_table
 from dvisr.policy.vocabulary import MOST_COLUMNS, why_unknown
 from dvisr.pretraining.weights import digest, load_network, named_arrays
 from dvisr.problem import Problem
+from dvisr.sampling.programs import bounded_jit
 from dvisr.sampling.unfolding import Unfolded
 from dvisr.search.screening import leading_columns
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS
@@ -37,6 +37,7 @@ from dvisr.settings import SearchSettings
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
     from dvisr.fitting.search import Search
+    from dvisr.search.matching import Tell
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
 _STREAM = 1  # of random numbers
@@ -90,6 +91,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._seed = seed
         self._unfolded: Unfolded | None = None
         self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
+        self._num_batches = 0
         self._first: Future[list[np.ndarray]] | None = None
         self._compiling: Future[None] | None = None
         self._is_given_up = False
@@ -128,7 +130,12 @@ class PretrainedNetwork(AbstractNetwork):
             if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
                 break
             batches.append(self.draw()[0])
+            self._num_batches = len(batches)
         return batches
+
+    def _read(self) -> float:
+        """The share of the first draws that were made; it is done sooner if prefixes are many."""
+        return self._num_batches / self._settings.first_batches
 
     def give_up(self) -> None:
         self._is_given_up = True
@@ -146,13 +153,22 @@ class PretrainedNetwork(AbstractNetwork):
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """Each island has draws of its own, so that their agreement still means something."""
         assert self._first is not None
-        if not is_done_in_time(self._first, is_late):
-            return
-        batches, self._first = self._first.result(), None
-        for number, trees in enumerate(batches):
-            if is_late():
+        with search.teller.phase("reading the data with the network, and its first draws") as tell:
+
+            def is_late_now() -> bool:
+                tell(self._read())
+                return is_late()
+
+            if not is_done_in_time(self._first, is_late_now):
                 return
-            search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
+        batches, self._first = self._first.result(), None
+        with search.teller.phase("fitting the network's draws") as tell:
+            for number, trees in enumerate(batches):
+                if is_late():
+                    return
+                search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
+                search.teller.look(search.visited, search.engine)
+                tell((number + 1) / len(batches))
 
     def is_ready(self) -> bool:
         return self._first is None
@@ -160,7 +176,7 @@ class PretrainedNetwork(AbstractNetwork):
     def step(self, search: Search, done: float) -> float:
         return float("nan")
 
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         """Lessons until q is the posterior, with draws in between, which show what it still has
         wrong."""
         own = self._settings
@@ -172,6 +188,7 @@ class PretrainedNetwork(AbstractNetwork):
         for number in range(own.lesson_rounds):
             if limit.is_over() or (number > 0 and self._gap(search) < own.lesson_goal):
                 return
+            tell(number / own.lesson_rounds)
             trees = self._trees_to_teach(search)
             numbers = search.visited.visit(trees, islands=())
             joint = search.visited.tree_joint_estimate[numbers]
@@ -204,7 +221,8 @@ class PretrainedNetwork(AbstractNetwork):
     ) -> Adapter:
         most = self._settings.most_taught
         lesson = make_lesson(self.unfolded, trees, log_joint, most, _PREFIXES_A_TREE * most)
-        return teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
+        taught: Adapter = teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
+        return taught
 
     def draw(self) -> tuple[np.ndarray, np.ndarray]:
         trees, log_q = self.unfolded.draw(self.num_samples, self._rng)
@@ -245,6 +263,6 @@ def foremost(search: Search, most: int) -> np.ndarray:
     return trees
 
 
-@eqx.filter_jit
+@bounded_jit
 def _read(network: DataNetwork, table: Any) -> Any:
     return network.read(table)

@@ -16,7 +16,8 @@ from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.other_priors import other_priors
-from dvisr.fitting.search import Progress, Search
+from dvisr.fitting.progress import Progress, Teller
+from dvisr.fitting.search import Search
 from dvisr.fitting.snapshots import Snapshot, restore, taken
 from dvisr.fitting.training import distance_to_visited, draw_afresh
 from dvisr.fitting.weighing import FormWeigher
@@ -104,7 +105,7 @@ class AbstractFitter(abc.ABC):
         budget: Budget,
         *,
         seed: int,
-        progress: Progress = lambda done, steps, evidence: None,
+        progress: Progress | None = None,
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome: ...
@@ -132,27 +133,30 @@ class SearchFitter(AbstractFitter):
         budget: Budget,
         *,
         seed: int,
-        progress: Progress = lambda done, steps, evidence: None,
+        progress: Progress | None = None,
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome:
         limit = Limit(budget.max_time, should_stop, budget.began)
         with limit.compiling_apart():
-            search = self._search_of(problem, budget, seed)
+            search = self._search_of(problem, budget, seed, progress)
             begun = len(search.history)
             if keeper is not None:
                 _keep(search, keeper, budget.num_steps)
-            is_whole = self._searched(search, begun, budget.num_steps, limit, progress)
+            is_whole = self._searched(search, begun, budget.num_steps, limit)
             if keeper is not None:
                 keeper.after_search()
             search.is_whole, search.after_step = False, _nothing
             self.search = search
             outcome = self._outcome(search, limit, is_whole)
+            search.teller = Teller()
         if search.network is not None and not search.network.is_ready():
             search.network = None  # should the search go on, it has another
         return outcome
 
-    def _search_of(self, problem: Problem, budget: Budget, seed: int) -> Search:
+    def _search_of(
+        self, problem: Problem, budget: Budget, seed: int, progress: Progress | None
+    ) -> Search:
         search = self.search
         if search is None or not self.goes_on(problem, budget):
             search = Search(
@@ -163,6 +167,7 @@ class SearchFitter(AbstractFitter):
                 num_threads=budget.num_threads,
             )
         search.problem = problem  # the same, but for the order of the rows in the user's table
+        search.teller = Teller(progress)
         search.prepare()
         return search
 
@@ -177,14 +182,12 @@ class SearchFitter(AbstractFitter):
         own = self.settings.search.num_samples
         return own if budget.num_samples is None else budget.num_samples
 
-    def _searched(
-        self, search: Search, begun: int, num_steps: int | None, limit: Limit, progress: Progress
-    ) -> bool:
+    def _searched(self, search: Search, begun: int, num_steps: int | None, limit: Limit) -> bool:
         """All steps, of which some may have been made by a search that was broken off; whether it
         was not stopped."""
         own = self.settings.search
         first = own.num_steps if num_steps is None else num_steps
-        if not search.run(first, limit, progress, begun):
+        if not search.run(first, limit, begun):
             return False
         if num_steps is not None or search.is_enumerated:
             return True
@@ -194,11 +197,7 @@ class SearchFitter(AbstractFitter):
             if len(search.history) == before and self._is_settled(search):
                 break
             count = min(own.steps_at_once, own.extra_steps - made)
-
-            def report(done: int, steps: int, value: float, before: int = before) -> None:
-                progress(before + done, before + steps, value)
-
-            if not search.run(count, limit, report, before):
+            if not search.run(count, limit, before):
                 return False
             made += count
         return True
@@ -210,6 +209,8 @@ class SearchFitter(AbstractFitter):
         return not (apart.grade or checks.settled_check(evidence, limits).grade)
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
+        phase = search.teller.phase
+        search.teller.tell(steps_end=None)
         if search.network is not None and not search.network.is_ready():
             search.network.give_up()
         weigher = FormWeigher(search)
@@ -219,27 +220,31 @@ class SearchFitter(AbstractFitter):
         network = search.network
         before = weigher.shares()
         if network is not None and network.is_ready():
-            network.finish(search, limit)
-            for _ in range(self.settings.search.fresh_rounds):
-                if not limit.is_over():
-                    measured = draw_afresh(search, network, limit)
+            with phase("teaching the network what was found") as tell:
+                network.finish(search, limit, tell)
+            with phase("drawing from the network afresh"):
+                for _ in range(self.settings.search.fresh_rounds):
+                    if not limit.is_over():
+                        measured = draw_afresh(search, network, limit)
             weigher.complete(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)
-        posterior = make_posterior(weigher)
+        with phase("merging equal functions"):
+            posterior = make_posterior(weigher)
         if measured and network is not None:
             measured["moved"] = moved(weigher, before, posterior)
             measured["total_variation"] = distance_to_visited(search, network)
         if not search.is_enumerated:
             measured["island_agreement"] = agreement(search.visited)
-        others = other_priors(weigher, posterior)
-        r2 = checks.explained(search.problem, posterior)
-        made = self._checks(search, weigher, posterior, measured, is_whole)
-        made.append(checks.explained_check(r2, self.settings.checks))
-        most = checks.FEW_DRAWS if limit.is_over() else checks.DRAWS
-        made += checks.data_checks(search.problem, posterior, search.seed, most)
-        if search.problem.tree_prior.surroundings is not None:  # a prior with a view of its own
-            made.append(checks.prior_check(posterior, others, self.settings.checks))
+        with phase("checking the answer"):
+            others = other_priors(weigher, posterior)
+            r2 = checks.explained(search.problem, posterior)
+            made = self._checks(search, weigher, posterior, measured, is_whole)
+            made.append(checks.explained_check(r2, self.settings.checks))
+            most = checks.FEW_DRAWS if limit.is_over() else checks.DRAWS
+            made += checks.data_checks(search.problem, posterior, search.seed, most)
+            if search.problem.tree_prior.surroundings is not None:  # it has a view of its own
+                made.append(checks.prior_check(posterior, others, self.settings.checks))
         verdict = Verdict.of(made)
         return Outcome(
             posterior=posterior,

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ from jaxtyping import Array, Float, Int
 
 from dvisr.optim import Adam
 from dvisr.policy.conditioned import Adapter
+from dvisr.sampling.programs import bounded_jit
 from dvisr.sampling.unfolding import Unfolded
 
 _MOST_DEFICIT = 20.0  # nats at which a bad tree's deficit is cut off
@@ -91,7 +91,7 @@ def _loss(adapter: Adapter, lesson: Lesson) -> Float[Array, ""]:
     return toward + jnp.where(is_tree, weights * log_q, 0.0).sum()
 
 
-@eqx.filter_jit
+@bounded_jit
 def teach(adapter: Adapter, lesson: Lesson, updates: Int[Array, ""]) -> Adapter:
     """So many steps of Adam on one lesson, at a rate that falls to nothing."""
     optimiser = Adam()

@@ -38,11 +38,17 @@ class Limit:
         began: float | None = None,
     ) -> None:
         self._should_stop = should_stop
-        self._end = self._search_end = math.inf
+        self._end = self._search_end = self._latest = math.inf
         if max_time is not None:
             began = time.perf_counter() if began is None else began
+            self._latest = began + max_time
             self._end = began + max_time - _kept_of(max_time, _AFTER_ALL)
             self._search_end = began + max_time - _kept_of(max_time, _AFTER_SEARCH)
+
+    @property
+    def end(self) -> float | None:
+        """When the time is up, by `time.perf_counter`; None where there is no limit."""
+        return self._latest if math.isfinite(self._latest) else None
 
     def is_stopped(self) -> bool:
         return self._should_stop()
@@ -56,6 +62,7 @@ class Limit:
     def extend(self, seconds: float) -> None:
         self._end += seconds
         self._search_end += seconds
+        self._latest += seconds
 
     @contextlib.contextmanager
     def compiling_apart(self) -> Iterator[None]:

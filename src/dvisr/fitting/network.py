@@ -20,10 +20,12 @@ from dvisr.prior import TreePrior
 from dvisr.recipes import GRUSpec
 from dvisr.runs import pytrees
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
+from dvisr.sampling.programs import bounded_jit
 
 if TYPE_CHECKING:
     from dvisr.fitting.limits import Limit
     from dvisr.fitting.search import Search
+    from dvisr.search.matching import Tell
 
 _REPLAY_WEIGHT = 1.0
 
@@ -55,7 +57,7 @@ class AbstractNetwork(abc.ABC):
         made."""
 
     @abc.abstractmethod
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         """Learn the posterior over what was visited, as it stands now."""
 
     @abc.abstractmethod
@@ -123,13 +125,14 @@ class PlainNetwork(AbstractNetwork):
         self.learn(trees, advantages, replayed, max(rate, own.last_rate))
         return float(terms.mean())
 
-    def finish(self, search: Search, limit: Limit) -> None:
+    def finish(self, search: Search, limit: Limit, tell: Tell = lambda done: None) -> None:
         own = search.settings.search
         no_advantage = np.zeros(self.num_samples)
         trees, _ = self.draw()
         for update in range(own.final_updates):
             if limit.is_over():
                 return
+            tell(update / own.final_updates)
             rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
             self.learn(trees, no_advantage, search.replayed(self.num_replayed, 1.0), rate)
 
@@ -201,19 +204,21 @@ def trees_only_writer(grammar: Grammar, prior: TreePrior) -> Writer:
     return Writer(made.mask, -1, made.walk)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _draw(policy: AbstractPolicy, writer: Writer, num_samples: int, key: Any) -> tuple[Any, Any]:
     drawn = StratifiedDraws()(policy, writer, num_samples, key=key)
     return drawn.tokens, drawn.log_q
 
 
-@eqx.filter_jit
-def _log_prob(policy: AbstractPolicy, writer: Writer, trees: Any) -> Any:
+def _log_q(policy: AbstractPolicy, writer: Writer, trees: Any) -> Any:
     nothing = jnp.zeros(trees.shape[1:], dtype=jnp.float32)
     return jax.vmap(lambda tree: log_prob(policy, writer, tree, nothing))(trees)
 
 
-@eqx.filter_jit
+_log_prob = bounded_jit(_log_q)
+
+
+@bounded_jit
 def _learn(
     policy: AbstractPolicy,
     writer: Writer,
@@ -233,7 +238,7 @@ def _learn(
     )
 
     def loss(policy: AbstractPolicy) -> Any:
-        return -(weights * _log_prob(policy, writer, trees)).sum()
+        return -(weights * _log_q(policy, writer, trees)).sum()
 
     gradient = jax.grad(loss)(policy)
     moved, after = optimiser(policy, gradient, state, rate)

@@ -25,7 +25,7 @@ from dvisr.expression import Expression
 from dvisr.fitting import checks
 from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
 from dvisr.fitting.front import FRONT_COLUMNS
-from dvisr.fitting.search import Progress
+from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.marginal import Engine, Weighed, noise_draws
 from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
@@ -71,14 +71,15 @@ class NetworkFitter(AbstractFitter):
         budget: Budget,
         *,
         seed: int,
-        progress: Progress = lambda done, steps, evidence: None,
+        progress: Progress | None = None,
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome:
         kind = "constants" if problem.grammar.library.has_constants else "scaling"
         chosen = find_recipe(self.recipe, kind, budget.num_steps, budget.num_samples)
         chosen.check(problem.grammar)
-        began, is_whole = None, True
+        began, is_whole, teller = None, True, Teller(progress)
+        teller.tell(planned=chosen.num_steps)
         with jax.enable_x64(True):
             target = make_target(problem, np.float64)
             made = chosen.training(problem.grammar, target)
@@ -88,7 +89,9 @@ class NetworkFitter(AbstractFitter):
                 states = chunk.states
                 began = time.perf_counter() if began is None else began  # the first one compiles
                 reports.append(np.stack([chunk.info.elbo[0], chunk.info.invalid_share[0]], axis=1))
-                progress(chunk.num_done, chosen.num_steps, float(chunk.info.elbo[0, -1]))
+                end = None if budget.max_time is None else began + budget.max_time
+                teller.steps(chunk.num_done, chosen.num_steps, end)
+                teller.tell(elbo=float(chunk.info.elbo[0, -1]))
                 if keeper is not None:
                     keeper.after_step(_taken(states, reports, chosen.num_steps))
                 late = budget.max_time is not None and time.perf_counter() - began > budget.max_time
@@ -99,10 +102,13 @@ class NetworkFitter(AbstractFitter):
             policy = eqx.combine(policy, states.policy)
             if keeper is not None:
                 keeper.after_search()
-            drawn = _draws(policy, made.writer, target, seed)
+            with teller.phase("drawing from the trained network"):
+                drawn = _draws(policy, made.writer, target, seed)
+        teller.tell(steps_end=None)
         history = _history(reports)
         engine = Engine.of(problem, num_threads=budget.num_threads)
-        return self._outcome(problem, engine, drawn, seed, history, is_whole)
+        with teller.phase("weighing what it drew"):
+            return self._outcome(problem, engine, drawn, seed, history, is_whole)
 
     def _outcome(
         self,

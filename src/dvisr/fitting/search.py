@@ -8,7 +8,6 @@ the other found, the search has likely not missed much; that is one of the check
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import time
@@ -23,6 +22,7 @@ from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork
+from dvisr.fitting.progress import StepReport, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -39,24 +39,10 @@ from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
 from dvisr.target import undefined_log_likelihood
 
-_SHARED_DRAWS = 4_000  # of the prior, that tell how often each token occurs
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _STREAM = 2  # of random numbers, for the rows that trees race on
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
-
-Progress = Callable[[int, int, float], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class StepReport:
-    step: int
-    seconds: float
-    num_trees: int
-    num_forms: int
-    log_evidence: float  # of what was visited
-    best_log_joint: float
-    elbo: float  # of this step's draws; NaN without a network
 
 
 class Search:
@@ -105,8 +91,7 @@ class Search:
         self.rng = np.random.default_rng(seed)
         self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
-        shares = _token_shares(self.sampler, len(grammar.library))
-        self.neighbours = Neighbours(grammar, shares)
+        self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
         self.sweep = Sweep(grammar, problem.tree_prior, own)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
@@ -123,6 +108,7 @@ class Search:
         self._is_late: Callable[[], bool] = lambda: False
         self.is_whole = True  # every step was made in full, and nothing else was done since
         self.after_step: Callable[[], None] = lambda: None  # called after each that was
+        self.teller = Teller()
 
     @functools.cached_property
     def matching(self) -> Matching:
@@ -150,18 +136,18 @@ class Search:
     def prepare(self) -> None:
         """Whatever must be compiled, before the clock starts."""
         own = self.settings.search
-        self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
-        if not self.is_enumerated and self.network is None:
-            self.network, self.why_plain = make_network(
-                self.problem, own, self.num_samples, seed=self.seed
-            )
-            self.network.compile()
+        with self.teller.phase("compiling what a first fit needs"):
+            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
+            if not self.is_enumerated and self.network is None:
+                self.network, self.why_plain = make_network(
+                    self.problem, own, self.num_samples, seed=self.seed
+                )
+                self.network.compile()
 
     def run(
         self,
         num_steps: int,
         limit: Limit | None = None,
-        progress: Progress = lambda done, steps, evidence: None,
         begun: int | None = None,
     ) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
@@ -170,9 +156,13 @@ class Search:
         if self.is_enumerated:
             return self._list_all()
         first = len(self.history)
+        limit = Limit() if limit is None else limit
+        planned = num_steps + (first if begun is None else begun)
         began = time.perf_counter()
+        self.teller.tell(planned=planned, latest_end=limit.end)
         if first == 0:
             self._start()
+        self.teller.steps(first, planned, limit.end)
         for step in range(0 if begun is None else first - begun, num_steps):
             if self._is_late():
                 self._seconds += time.perf_counter() - began
@@ -180,7 +170,8 @@ class Search:
             elbo = self._step((step + 1) / num_steps)
             seconds = self._seconds + time.perf_counter() - began
             self._report(seconds, elbo)
-            progress(step + 1, num_steps, self.history[-1].log_evidence)
+            self.teller.look(self.visited, self.engine, is_due=True)
+            self.teller.steps(len(self.history), planned, limit.end)
             if self.is_whole:
                 self.after_step()
         self._seconds += time.perf_counter() - began
@@ -197,7 +188,7 @@ class Search:
         trees = enumerate_trees(self.problem.grammar)
         log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
         order = np.argsort(-log_prior, kind="stable")
-        self.is_listed = self._visit(trees[order])
+        self.is_listed = self._visit(trees[order], name="weighing every formula")
         self.listed_share = float(np.exp(log_prior[order[: len(self.visited.trees)]]).sum())
         return self.is_listed
 
@@ -206,8 +197,9 @@ class Search:
         that fit them, and draws from the prior. The pairs are worked out beside the network, but
         visited after it: so the order of visits, on which later ones depend, is always the same."""
         problem, most = self.problem, self.settings.search.likeliest_trees
-        trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
-        if self._visit(trees):
+        with self.teller.phase("listing the likeliest formulas before the data"):
+            trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
+        if self._visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
@@ -215,32 +207,40 @@ class Search:
         if self.network is not None:
             self.network.begin(self, self._is_late)
         if is_done_in_time(pairs, self._is_late):
-            self._visit(pairs.result())
+            self._visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
             self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
-        own, found = self.settings.search, []
+        own, found, phase = self.settings.search, [], self.teller.phase
         with contextlib.suppress(OutOfTime):
             if own.matched_at_start and not self._is_late():
-                found.append(self.matching.likeliest(own.matched_at_start, self._is_late))
+                with phase("matching parts of formulas to the data") as tell:
+                    most = own.matched_at_start
+                    found.append(self.matching.likeliest(most, self._is_late, tell))
             if own.paired_at_start and not self._is_late():
-                pairing = Pairing(self.problem, self.matching, own.pair_functions)
-                threads = self.engine.num_threads
-                found.append(pairing.likeliest(own.paired_at_start, threads, self._is_late))
+                with phase("pairing functions") as tell:
+                    pairing = Pairing(self.problem, self.matching, own.pair_functions)
+                    most, threads = own.paired_at_start, self.engine.num_threads
+                    found.append(pairing.likeliest(most, threads, self._is_late, tell))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
-    def _visit(self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS) -> bool:
+    def _visit(
+        self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"
+    ) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
         own = self.settings.search
         size = min(own.trees_at_once, own.points_at_once // self.race.num_rows)
         size = max(16, size // (_LOOKS if self.is_enumerated else 1))
-        for start in range(0, len(trees), size):
-            if self._is_late() and len(self.visited.trees) > 0:
-                return False
-            self.visited.visit(trees[start : start + size], islands)
+        with self.teller.phase(name) as tell:
+            for start in range(0, len(trees), size):
+                if self._is_late() and len(self.visited.trees) > 0:
+                    return False
+                self.visited.visit(trees[start : start + size], islands)
+                self.teller.look(self.visited, self.engine)
+                tell((start + size) / len(trees))
         return True
 
     def _step(self, done: float) -> float:
@@ -339,11 +339,3 @@ class Search:
                 elbo=elbo,
             )
         )
-
-
-def _token_shares(sampler: PriorSampler, num_tokens: int) -> np.ndarray:
-    """How often each token occurs in draws from the prior; none less than once."""
-    drawn = sampler.draw(_SHARED_DRAWS, np.random.default_rng(0))
-    counts = 1.0 + np.bincount(drawn[drawn >= 0].astype(np.int64), minlength=num_tokens)
-    shares: np.ndarray = counts / counts.sum()
-    return shares

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dvisr.fitting.network import PlainNetwork
-from dvisr.fitting.search import Search, StepReport
+from dvisr.fitting.progress import StepReport
+from dvisr.fitting.search import Search
 from dvisr.search.legality import Legality
 from dvisr.search.visited import NUM_ISLANDS
 

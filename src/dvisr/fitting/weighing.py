@@ -65,11 +65,13 @@ class FormWeigher:
             due = self._due(shares)
             if not due:
                 return
-            for form in due:
-                if limit.is_over():
-                    return
-                wanted = self._wanted(float(shares[form]))
-                self._weigh(form, wanted, limit, is_rough=False)
+            with self.search.teller.phase("weighing the likeliest functions") as tell:
+                for number, form in enumerate(due):
+                    if limit.is_over():
+                        return
+                    wanted = self._wanted(float(shares[form]))
+                    self._weigh(form, wanted, limit, is_rough=False)
+                    tell((number + 1) / len(due))
 
     def _wanted(self, share: float) -> float:
         """The error that a form of that share is weighed to."""
@@ -129,10 +131,12 @@ class FormWeigher:
         for _ in range(_ROUNDS):
             forms = self.foremost()
             due = [form for form in forms if form not in self.weighed]
-            for form in due:
-                if limit.is_over() and any(other in self.weighed for other in forms):
-                    return
-                self._weigh(form, self.settings.rough_error, limit, is_rough=True)
+            with self.search.teller.phase("weighing the other functions") as tell:
+                for number, form in enumerate(due):
+                    if limit.is_over() and any(other in self.weighed for other in forms):
+                        return
+                    self._weigh(form, self.settings.rough_error, limit, is_rough=True)
+                    tell((number + 1) / len(due))
             if not due:
                 return
 
@@ -160,6 +164,7 @@ class FormWeigher:
             if math.isfinite(higher):
                 self._surprise = min(max(self._surprise, higher), _MOST_SURPRISE)
         self.visited.set_log_marginal(form, weighed.log_marginal)
+        self.search.teller.look(self.visited, self.search.engine)
 
     def complete(self, limit: Limit) -> None:
         """Visit the trees that are sure to be of a likely form, up to a number."""

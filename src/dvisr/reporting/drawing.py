@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from dvisr import plots
 from dvisr.expression import infix
-from dvisr.expression.printing import printable
 from dvisr.reporting.numbers import curve_over, residuals_of_mean, rows_of
 from dvisr.reporting.subject import Subject
+from dvisr.text import printable
 
 _BARS = 6
 

@@ -12,8 +12,8 @@ from bokeh.plotting import figure
 
 from dvisr.checks import Replication
 from dvisr.diagnostics import calibration_curve
-from dvisr.expression.printing import printable
 from dvisr.reporting.numbers import Band, Rows
+from dvisr.text import printable
 
 BLUE, ORANGE, GREY, TEXT = "#3d85c6", "#e07b1a", "#8a8a8a", "#78838e"
 _FONT = "system-ui, sans-serif"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dvisr.diagnostics import bulk
-from dvisr.expression.printing import printable
 from dvisr.reporting.subject import Constant
+from dvisr.text import printable
 
 _BINS = 48
 _WIDTH, _HEIGHT = 220, 44

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from dvisr.expression import mathml
-from dvisr.expression.printing import printable
 from dvisr.reporting.subject import Subject
 from dvisr.reporting.words import evidence_line, noise_line, share
+from dvisr.text import printable
 
 _SHOWN = 5
 _COLOURS = {"ok": "#2e7d4f", "caution": "#b26a00", "do-not-trust": "#c0392b"}

@@ -7,8 +7,8 @@ from typing import Any
 
 from dvisr.checks import QUESTIONS, Verdict
 from dvisr.expression import infix
-from dvisr.expression.printing import printable
 from dvisr.reporting.subject import Constant, Subject, constants_of
+from dvisr.text import printable
 
 _PLAIN = (1e-4, 1e7)  # sizes that are written without a power of ten
 CONSTANTS_LABEL = "constants at their most probable values, with central 90 % intervals"
@@ -31,7 +31,9 @@ def number(value: float, uncertainty: float) -> str:
 
 
 def with_spread(mean: float, std: float) -> str:
-    """A mean and its standard deviation."""
+    """A mean and its standard deviation; a dash where there is none."""
+    if math.isnan(mean):
+        return "-"
     if not (math.isfinite(std) and std > 0.0):
         return f"{mean:.6g}"
     return f"{number(mean, std)} ± {number(std, std)}"
@@ -39,9 +41,19 @@ def with_spread(mean: float, std: float) -> str:
 
 def with_interval(constant: Constant) -> str:
     """The most probable value, and from where to where."""
-    width = 0.3 * (constant.high - constant.low)  # about a standard deviation
-    value, low, high = (number(x, width) for x in (constant.mode, constant.low, constant.high))
-    return f"{value} ({low} to {high})"
+    low, high = ends(constant)
+    return f"{number(constant.mode, _width(constant))} ({low} to {high})"
+
+
+def ends(constant: Constant) -> tuple[str, str]:
+    """Of the interval."""
+    width = _width(constant)
+    return number(constant.low, width), number(constant.high, width)
+
+
+def _width(constant: Constant) -> float:
+    """About a standard deviation."""
+    return 0.3 * (constant.high - constant.low)
 
 
 def share(probability: float) -> str:
@@ -108,25 +120,43 @@ def visited_line(found: dict[str, Any]) -> str:
     count = large(int(found["num_allowed"]))
     if found.get("exact"):
         return f"all {count} trees weighed"
-    return f"{int(found['num_trees_visited']):,} trees visited of {count}"
+    text = f"{int(found['num_trees_visited']):,} trees visited of {count}"
+    listed = int(found.get("num_listed", 0))
+    return f"{text}; the {listed:,} likeliest of the prior among them" if listed else text
+
+
+def inclusion_line(subject: Subject) -> str:
+    """Columns that are next to certain not to appear are counted."""
+    each = subject.posterior.inclusion
+    shown = [f"{printable(str(name))} {share(p)}" for name, p in each.items() if p >= 0.0005]
+    others = len(each) - len(shown)
+    rest = [f"{others} other{'s' if others > 1 else ''} less than 0.001"] if others else []
+    return f"probability that a column appears: {', '.join([*shown, *rest])}"
 
 
 def large(count: int) -> str:
     return f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
 
 
-def summary(subject: Subject, top: int = 5) -> str:
-    """Functions with probabilities and constants, noise, evidence, and the verdict with what is
-    doubtful."""
+def fact_lines(subject: Subject) -> list[str]:
+    """What else is known of a fit: noise, evidence, R², what was visited, which columns appear."""
     found = subject.outcome.diagnostics
-    lines = [*function_lines(subject, top), "", noise_line(subject), evidence_line(subject)]
+    lines = [noise_line(subject), evidence_line(subject)]
     r2 = found.get("r2", math.nan)
     if math.isfinite(r2):
         lines.append(f"R² {r2:.4f} of the posterior mean, {found['num_rows']:g} observations")
     lines.append(visited_line(found))
     if len(subject.columns) > 1:
-        each = [f"{printable(str(n))} {share(p)}" for n, p in subject.posterior.inclusion.items()]
-        lines.append(f"probability that a column appears: {', '.join(each)}")
+        lines.append(inclusion_line(subject))
     if subject.outcome.is_interrupted:
-        lines.append(f"stopped early, after {len(subject.outcome.history)} steps")
-    return "\n".join([*lines, "", *verdict_lines(subject.outcome.verdict)])
+        count = len(subject.outcome.history)
+        steps = "1 step" if count == 1 else f"{count} steps"
+        lines.append(f"stopped early, after {steps}: this is what was found by then")
+    return lines
+
+
+def summary(subject: Subject, top: int = 5) -> str:
+    """Functions with probabilities and constants, noise, evidence, and the verdict with what is
+    doubtful."""
+    facts, verdict = fact_lines(subject), verdict_lines(subject.outcome.verdict)
+    return "\n".join([*function_lines(subject, top), "", *facts, "", *verdict])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from dvisr.constraints import masking
 from dvisr.policy import observe
 from dvisr.policy.conditioned import Adapter, DataPolicy, Memory
 from dvisr.sampling import prior_walk
+from dvisr.sampling.programs import bounded_jit
 from dvisr.sampling.writing import Writer
 from dvisr.traversal import NONE
 
@@ -206,12 +206,12 @@ def _systematic(probs: np.ndarray, count: int, rng: np.random.Generator) -> np.n
     return tokens
 
 
-@eqx.filter_jit
+@bounded_jit
 def _adapted(adapter: Adapter, signals: Any) -> Any:
     return adapter(signals)
 
 
-@eqx.filter_jit
+@bounded_jit
 def _said(
     policy: DataPolicy, writer: Writer, states: Any, tokens: Any, depths: Any, before: Any
 ) -> tuple[Any, Any, Any, Any]:

@@ -16,6 +16,8 @@ from dvisr.prior import TreePrior
 from dvisr.prior.sums import Sums
 from dvisr.search.streams import index_by_weight, new_stream, uniform
 
+_SHARED_DRAWS = 4_000  # that tell how often each token occurs
+
 
 class PriorSampler:
     """Draws from the prior over the legal trees: where forbidden ones have a share in it, as with
@@ -37,6 +39,13 @@ class PriorSampler:
         roots = (self._sizes, self._counts, self._cumulative)
         _draw(self._rules, self._weights, *roots, new_stream(rng), trees)
         return trees
+
+    def token_shares(self, num_tokens: int) -> np.ndarray:
+        """How often each token occurs in draws; none less than once."""
+        drawn = self.draw(_SHARED_DRAWS, np.random.default_rng(0))
+        counts = 1.0 + np.bincount(drawn[drawn >= 0].astype(np.int64), minlength=num_tokens)
+        shares: np.ndarray = counts / counts.sum()
+        return shares
 
 
 def _roots(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -31,6 +31,9 @@ _COSTS = (0.0, -5.0, -5.0, -10.0)
 _CONTEXTS_A_TASK = 16
 
 
+Tell = Callable[[float], None]  # the share that is done
+
+
 @dataclasses.dataclass(frozen=True)
 class Contexts:
     """Trees with a hole each.
@@ -106,14 +109,16 @@ class Matching:
         """Of the table's functions at the rows that are compared, (functions, rows)."""
         return self._values.T
 
-    def likeliest(self, most: int, is_late: Callable[[], bool] = lambda: False) -> np.ndarray:
+    def likeliest(
+        self, most: int, is_late: Callable[[], bool] = lambda: False, tell: Tell = lambda done: None
+    ) -> np.ndarray:
         """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
         them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
         contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0, is_late)
         chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
-        return self._filled(contexts.chosen(chosen), most, None, is_late)
+        return self._filled(contexts.chosen(chosen), most, None, is_late, tell)
 
     def of_trees(
         self, trees: np.ndarray, most: int, is_late: Callable[[], bool] = lambda: False
@@ -182,10 +187,11 @@ class Matching:
         most: int,
         num_functions: int | None,
         is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> np.ndarray:
         """With the likeliest functions of the table, so many, or all."""
         grammar = self._problem.grammar
-        functions, kinds, scores = self._matches(contexts, num_functions, is_late)
+        functions, kinds, scores = self._matches(contexts, num_functions, is_late, tell)
         order = np.argsort(-scores, axis=None, kind="stable")
         order = order[np.isfinite(scores.ravel()[order])][:most]
         rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
@@ -204,6 +210,7 @@ class Matching:
         contexts: Contexts,
         num_functions: int | None,
         is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each context the best functions: their numbers, kinds and scores."""
         count, best = len(contexts.tokens), self._settings.matches_a_context
@@ -218,6 +225,7 @@ class Matching:
         extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
 
         def run(part: slice) -> None:
+            tell(part.start / count)
             if is_late():
                 return
             match(

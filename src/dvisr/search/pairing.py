@@ -19,7 +19,7 @@ from dvisr.library.threads import for_each
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
-from dvisr.search.matching import Matching
+from dvisr.search.matching import Matching, Tell
 from dvisr.search.screening import leading_columns
 
 # What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
@@ -106,12 +106,18 @@ class Pairing:
         self._legality = Legality(problem.grammar)
 
     def likeliest(
-        self, most: int, num_threads: int, is_late: Callable[[], bool] = lambda: False
+        self,
+        most: int,
+        num_threads: int,
+        is_late: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda done: None,
     ) -> np.ndarray:
         """The trees that fit the data best for their size, at most so many. Once it is late the
         other outer functions are left."""
         found: list[_Found] = []
-        for outer in self._outers():
+        outers = self._outers()
+        for number, outer in enumerate(outers):
+            tell(number / len(outers))
             if is_late():
                 break
             spaces = self._spaces(outer)
@@ -123,9 +129,9 @@ class Pairing:
     def _outers(self) -> list[_Outer]:
         """As far as the library has words for them and they can be undone."""
         data = self._problem.data
-        tokens = {self._library[n].column: n for n in self._library.ids_of_kind(Kind.VARIABLE)}
+        of_column = {self._library[n].column: n for n in self._library.ids_of_kind(Kind.VARIABLE)}
         leading = leading_columns(data.X, data.y, _MOST_COLUMNS).tolist()
-        columns = [tokens[column] for column in leading if column in tokens]
+        columns = [of_column[column] for column in leading if column in of_column]
         fewer = int(_FEWER * self._count)
         asked = [(text, -1, self._count) for text in _OUTER]
         asked += [(text, int(column), fewer) for column in columns for text in _WITH_COLUMN]

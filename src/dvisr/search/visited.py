@@ -160,6 +160,11 @@ class VisitedTrees:
         trees: np.ndarray = self.trees[self._form_likeliest.rows]
         return trees
 
+    def likeliest_tree(self, form: int) -> np.ndarray:
+        """Of that form."""
+        tree: np.ndarray = self.trees[self._form_likeliest.rows[form]]
+        return tree
+
     @property
     def num_forms(self) -> int:
         """How many forms there are."""
