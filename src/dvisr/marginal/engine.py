@@ -32,7 +32,7 @@ METHODS = {
     laplace.CLOSED_FORM: "exact",
     laplace.LAPLACE: "laplace",
 }
-_TREES_A_TASK = 16  # few, so that no thread waits long for another's last ones
+_TREES_A_TASK = 32  # few, so that no thread waits long for another's last ones
 _STARTED_TREES_A_TASK = 4  # there are many rows then
 _OWN_STARTS = 2  # beside those that a coarse engine has led to
 _LISTED_MODES = 4  # of a tree

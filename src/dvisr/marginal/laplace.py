@@ -9,9 +9,10 @@ import numpy as np
 
 from dvisr.evaluation.tree import prepare
 from dvisr.library.compiling import compiled, compiled_inside
+from dvisr.marginal.keeping import copy
 from dvisr.marginal.law import IN_LOGS, NORMAL, ON_RIDGE, PLAIN
 from dvisr.marginal.linear import log_marginal_if_linear
-from dvisr.marginal.modes import copy, find_modes
+from dvisr.marginal.modes import find_modes
 from dvisr.marginal.optimising import misfit_at
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2

@@ -1,30 +1,20 @@
-"""Distinct modes of one tree's constants, by compiled code: descents from several starts, mirror
-images, phases a turn further, and on ridges the modes of the constants' logarithms."""
+"""Distinct modes of one tree's constants, by compiled code: descents from several starts, and on
+ridges the modes of the constants' logarithms."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dvisr.library.compiling import compiled_inside, stand_alone
-from dvisr.marginal.integrals import integral_about
-from dvisr.marginal.law import (
-    IN_LOGS,
-    MAX_MODES,
-    MAX_STARTS,
-    NORMAL,
-    ON_RIDGE,
-    PLAIN,
-    log_prior,
-    stretch,
-)
+from dvisr.marginal.keeping import APART, EXACTING, apart, copy, keep, mirrored, turned
+from dvisr.marginal.law import IN_LOGS, MAX_STARTS, NORMAL, ON_RIDGE, PLAIN, log_prior
 from dvisr.marginal.optimising import cholesky, descend, height_of, misfit_at
-from dvisr.marginal.starting import from_normal, propose, seed
+from dvisr.marginal.starting import from_normal, is_tried_alone, propose, seed
 
-_APART = 9.0  # squared distance, in standard deviations, from which two modes are two
-_CLOSE = 1.0  # the same, below which a start that has been raced leads to a mode
-_RACE = 4  # iterations that every start gets
-_EXACTING = 1e-8  # a tolerance below which all starts are followed to their ends
+_CLOSE = 1.0  # squared distance from a mode, in standard deviations, that leads to it
+_HALF_A_RACE = 2  # iterations that every start gets, and the better half once more
 _HOPE = 0.3  # of its squares: what may be left of them, of the best start, at the end
+_FEWEST_STARTS = 3  # of a constant that is tried alone: the lowest of where it was tried
 _FIRST_STARTS, _FIRST_HOPE = 2, 0.05  # the same after the first starts
 _BELOW = 20.0  # a mode so much lower than the best is left out, ...
 _FAR_BELOW = 8.0  # ... and a start that was raced and is so much lower, where only the best counts
@@ -34,30 +24,13 @@ _SAME = 1e-3  # nats: ridges that fit equally well are one
 
 
 @compiled_inside
-def _apart(k, constants, mode, law, fit):
-    """The squared distance from a mode, in standard deviations."""
-    in_logs = fit.kinds[mode] == IN_LOGS
-    at, total = fit.modes[mode], 0.0
-    for i in range(k):
-        # Room for descents, free here.
-        fit.step[i] = constants[i] - at[i]
-        if in_logs:
-            apart = np.arcsinh(constants[i] / law.unit) - np.arcsinh(at[i] / law.unit)
-            fit.step[i] = apart * stretch(at[i], in_logs, law)
-    for i in range(k):
-        for j in range(k):
-            total += fit.step[i] * fit.widths[mode, i, j] * fit.step[j]
-    return total
-
-
-@compiled_inside
 def _is_new(count, k, constants, height, tolerance, law, fit):
     """Whether to go on from here: it is no mode already kept, or lies below one that was kept on
     its way down, whose width then says little."""
     for mode in range(count):
         if fit.kinds[mode] != PLAIN or height < fit.heights[mode] - tolerance - 1e-9:
             continue
-        if _apart(k, constants, mode, law, fit) < _APART:
+        if apart(k, constants, mode, law, fit) < APART:
             return False
     return True
 
@@ -66,104 +39,9 @@ def _is_new(count, k, constants, height, tolerance, law, fit):
 def _is_close(count, k, constants, law, fit):
     """Whether a start that has been raced has all but reached a mode already kept."""
     for mode in range(count):
-        if fit.kinds[mode] == PLAIN and _apart(k, constants, mode, law, fit) < _CLOSE:
+        if fit.kinds[mode] == PLAIN and apart(k, constants, mode, law, fit) < _CLOSE:
             return True
     return False
-
-
-@compiled_inside
-def copy(k, source, goal):
-    for j in range(k):
-        goal[j] = source[j]
-
-
-@compiled_inside
-def _height_at(apply, shape, constants, law, work, fit):
-    misfit = misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit)
-    return height_of(misfit, constants, shape.num_constants, shape.num_nodes < 0, law)
-
-
-@compiled_inside
-def _keep(apply, count, constants, kind, shape, law, work, fit):
-    """Keep a mode if it is none of those already kept; how many there are then."""
-    stand_alone()
-    k = shape.num_constants
-    height = _height_at(apply, shape, constants, law, work, fit)
-    if not height < np.inf:
-        return count
-    for mode in range(count):
-        is_alike = (kind == IN_LOGS) == (fit.kinds[mode] == IN_LOGS)
-        if is_alike and _apart(k, constants, mode, law, fit) < _APART:
-            if kind != IN_LOGS and height < fit.heights[mode] - 1e-9:
-                copy(k, constants, fit.modes[mode])
-                fit.heights[mode] = height
-                fit.kinds[mode] = kind
-                fit.masses[mode] = integral_about(apply, mode, shape, law, work, fit)
-            return count
-    place = count
-    if count == MAX_MODES:
-        place = 0 * count
-        for mode in range(count):
-            if fit.heights[mode] > fit.heights[place]:
-                place = mode
-        if height >= fit.heights[place]:
-            return count
-    copy(k, constants, fit.modes[place])
-    fit.heights[place] = height
-    fit.kinds[place] = kind
-    fit.masses[place] = integral_about(apply, place, shape, law, work, fit)
-    return max(count, place + 1)
-
-
-@compiled_inside
-def _mirrored(apply, count, shape, law, work, fit):
-    """Modes with some signs reversed, where that changes nothing: they are found for certain."""
-    stand_alone()
-    k = shape.num_constants
-    if (law.prior == NORMAL and law.first != 0.0) or k > 4:
-        return count
-    for mode in range(min(count, 4)):
-        height = fit.heights[mode]
-        for signs in range(1, 2**k):
-            for j in range(k):
-                fit.here[j] = fit.modes[mode, j] * (-1.0 if (signs >> j) & 1 else 1.0)
-            mirrored = _height_at(apply, shape, fit.here, law, work, fit)
-            if abs(mirrored - height) < 1e-7 * (1.0 + abs(height)):
-                count = _keep(apply, count, fit.here, fit.kinds[mode], shape, law, work, fit)
-    return count
-
-
-@compiled_inside
-def _turned(apply, count, tolerance, shape, law, work, fit):
-    """Modes with a constant a turn further, where that changes nothing: it is a phase. The prior is
-    another there, so that the mode is moved a little."""
-    stand_alone()
-    if not shape.is_periodic:
-        return count
-    k, always, never = shape.num_constants, shape.num_nodes > 0, count < 0
-    # The highest first: a mode found late may take the place of a lower one, and has its turn too.
-    heights, start = np.full(MAX_MODES, np.nan), np.empty(k)
-    for _ in range(4 * MAX_MODES):
-        mode = -1
-        for place in range(count):
-            is_due = fit.heights[place] != heights[place] and fit.kinds[place] != IN_LOGS
-            if is_due and (mode < 0 or fit.heights[place] < fit.heights[mode]):
-                mode = place
-        if mode < 0:
-            break
-        heights[mode], kind = fit.heights[mode], fit.kinds[mode]
-        copy(k, fit.modes[mode], start)
-        misfit = misfit_at(apply, shape, start, always, law, work, fit)
-        for step in range(2 * k):
-            copy(k, start, fit.here)
-            fit.here[step // 2] += 2.0 * np.pi * (1.0 if step % 2 else -1.0)
-            moved = misfit_at(apply, shape, fit.here, always, law, work, fit)
-            if abs(moved - misfit) < 1e-7 * (1.0 + abs(misfit)):
-                descend(
-                    apply, shape, fit.here, always, never, 25, tolerance, np.inf, law, work, fit
-                )
-                count = _keep(apply, count, fit.here, kind, shape, law, work, fit)
-    return count
 
 
 @compiled_inside
@@ -204,7 +82,7 @@ def _run(apply, number, tolerance, shape, law, work, fit):
     # A comparison rather than plain False: for each of those Numba compiles a copy.
     never = shape.num_nodes < 0
     fit.candidate_squares[number] = descend(
-        apply, shape, fit.candidates[number], never, never, _RACE // 2, tolerance, np.inf, law,
+        apply, shape, fit.candidates[number], never, never, _HALF_A_RACE, tolerance, np.inf, law,
         work, fit,
     )  # fmt: skip
 
@@ -218,6 +96,8 @@ def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, un
     k = shape.num_constants
     count = propose(apply, num_starts, shape, language, law, work, fit, units, state)
     chosen = min(count, num_starts, MAX_STARTS)
+    if tolerance >= EXACTING and is_tried_alone(k, fit):
+        chosen = min(chosen, max(_FEWEST_STARTS, num_starts // 2))
     _put_in_order(k, count, chosen, fit)
     if shape.is_affine and law.is_linear and chosen == 1:
         return chosen  # it has been solved for
@@ -230,9 +110,9 @@ def _race(apply, num_starts, tolerance, bar, shape, language, law, work, fit, un
                 break
         _run(apply, number, tolerance, shape, law, work, fit)
     # Those that are behind after half of the way are left there.
-    if tolerance >= _EXACTING and chosen > 2:
+    if tolerance >= EXACTING and chosen > 2:
         _put_in_order(k, chosen, chosen, fit)
-    for number in range(chosen if tolerance < _EXACTING else (chosen + 1) // 2):
+    for number in range(chosen if tolerance < EXACTING else (chosen + 1) // 2):
         _run(apply, number, tolerance, shape, law, work, fit)
     _put_in_order(k, chosen, chosen, fit)
     return chosen
@@ -267,7 +147,7 @@ def _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, 
         )
         if height < np.inf:
             kind = ON_RIDGE if k > 1 and _is_on_ridge(k, fit) else PLAIN
-            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+            found = keep(apply, found, fit.here, kind, shape, law, work, fit)
     return found
 
 
@@ -291,7 +171,7 @@ def _finalists(
             apply, num_starts, tolerance, bar, shape, language, law, work, fit, units, state
         )
         # To find every mode takes every start to its end; to find the best, some of the best.
-        finalists = count if tolerance < _EXACTING else min(count, max(3, num_starts // 3))
+        finalists = count if tolerance < EXACTING else min(count, max(3, num_starts // 3))
     for number in range(len(given)):
         copy(k, given[number], fit.candidates[finalists])
         fit.candidate_squares[finalists] = np.inf if np.isnan(given[number, 0]) else 0.0
@@ -321,7 +201,7 @@ def find_modes(
         copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
             continue
-        is_exacting = tolerance < _EXACTING
+        is_exacting = tolerance < EXACTING
         if found and not is_exacting:
             if _is_close(found, k, fit.here, law, fit):
                 continue
@@ -329,7 +209,7 @@ def find_modes(
             if raced > least_misfit + _FAR_BELOW:
                 continue
         if place == 0 and _has_no_hope(apply, shape, fit.here, _HOPE, bar, law, work, fit):
-            return _keep(apply, found, fit.here, plain, shape, law, work, fit)
+            return keep(apply, found, fit.here, plain, shape, law, work, fit)
         squares = descend(
             apply, shape, fit.here, never, never, 25, tolerance, least, law, work, fit
         )
@@ -362,7 +242,7 @@ def find_modes(
         if reached < np.inf:
             lowest = min(lowest, reached)
             kind = ON_RIDGE if is_ridge else PLAIN
-            found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+            found = keep(apply, found, fit.here, kind, shape, law, work, fit)
         if is_ridge:
             copy(k, fit.candidates[place], fit.here)
             reached = descend(
@@ -370,8 +250,8 @@ def find_modes(
             )
             if reached < np.inf:
                 kind = IN_LOGS + 0 * k
-                found = _keep(apply, found, fit.here, kind, shape, law, work, fit)
+                found = keep(apply, found, fit.here, kind, shape, law, work, fit)
     if law.prior == NORMAL and strain > _BELOW and not shape.is_affine:
         found = _over_the_prior(apply, found, num_starts, tolerance, shape, law, work, fit, state)
-    found = _mirrored(apply, found, shape, law, work, fit)
-    return _turned(apply, found, tolerance, shape, law, work, fit)
+    found = mirrored(apply, found, shape, law, work, fit)
+    return turned(apply, found, tolerance, shape, law, work, fit)

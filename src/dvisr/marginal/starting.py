@@ -236,9 +236,16 @@ def propose(apply, num_starts, shape, language, law, work, fit, units, state):
                 fit.candidates[count, j] = fit.here[j]
             fit.candidate_squares[count] = squares
             count += 1
-    if num_linear == k - 1:
-        return _lowest_along(k, count, fit)
-    return count
+    return _lowest_along(k, count, fit) if is_tried_alone(k, fit) else count
+
+
+@compiled_inside
+def is_tried_alone(k, fit):
+    """Whether all constants but one enter linearly, and are solved for."""
+    num_tried = 0
+    for j in range(k):
+        num_tried += not fit.is_linear[j]
+    return num_tried == 1
 
 
 @compiled_inside
