@@ -193,7 +193,7 @@ def columns_table(found: list[dict[str, Any]]) -> str:
 
 
 def _middle(rows: list[dict[str, Any]], name: str) -> int:
-    return round(statistics.median(row[name] for row in rows))
+    return round(float(statistics.median(row[name] for row in rows)))
 
 
 def _verdicts(rows: list[dict[str, Any]]) -> str:

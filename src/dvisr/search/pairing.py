@@ -122,9 +122,9 @@ class Pairing:
     def _outers(self) -> list[_Outer]:
         """As far as the library has words for them and they can be undone."""
         data = self._problem.data
-        tokens = {self._library[n].column: n for n in self._library.ids_of_kind(Kind.VARIABLE)}
+        ids = {self._library[n].column: n for n in self._library.ids_of_kind(Kind.VARIABLE)}
         leading = leading_columns(data.X, data.y, _MOST_COLUMNS).tolist()
-        columns = [tokens[column] for column in leading if column in tokens]
+        columns = [ids[column] for column in leading if column in ids]
         fewer = int(_FEWER * self._count)
         asked = [(text, -1, self._count) for text in _OUTER]
         asked += [(text, int(column), fewer) for column in columns for text in _WITH_COLUMN]
