@@ -192,8 +192,8 @@ def columns_table(found: list[dict[str, Any]]) -> str:
     return "".join(lines)
 
 
-def _middle(rows: list[dict[str, Any]], name: str) -> str:
-    return f"{statistics.median(row[name] for row in rows):.0f}"
+def _middle(rows: list[dict[str, Any]], name: str) -> int:
+    return round(float(statistics.median(row[name] for row in rows)))
 
 
 def _verdicts(rows: list[dict[str, Any]]) -> str:

@@ -36,12 +36,17 @@ def _is_new(count, k, constants, height, tolerance, law, fit):
 
 
 @compiled_inside
-def _is_close(count, k, constants, law, fit):
-    """Whether a start that has been raced has all but reached a mode already kept."""
+def _is_beaten(apply, count, least_misfit, shape, law, work, fit):
+    """Whether a start that has been raced, in `fit.here`, has all but reached a mode already kept,
+    or is far below the best; a Normal prior may favour what fits worse."""
+    k, always = shape.num_constants, shape.num_nodes > 0
     for mode in range(count):
-        if fit.kinds[mode] == PLAIN and apart(k, constants, mode, law, fit) < _CLOSE:
+        if fit.kinds[mode] == PLAIN and apart(k, fit.here, mode, law, fit) < _CLOSE:
             return True
-    return False
+    if law.prior == NORMAL:
+        return False
+    misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
+    return misfit > least_misfit + _FAR_BELOW
 
 
 @compiled_inside
@@ -201,13 +206,9 @@ def find_modes(
         copy(k, fit.candidates[place], fit.here)
         if not fit.candidate_squares[place] < np.inf:
             continue
-        is_exacting = tolerance < EXACTING
-        if found and not is_exacting:
-            if _is_close(found, k, fit.here, law, fit):
-                continue
-            raced = misfit_at(apply, shape, fit.here, always, law, work, fit)
-            if raced > least_misfit + _FAR_BELOW:
-                continue
+        is_rough = found and tolerance >= EXACTING
+        if is_rough and _is_beaten(apply, found, least_misfit, shape, law, work, fit):
+            continue
         if place == 0 and _has_no_hope(apply, shape, fit.here, _HOPE, bar, law, work, fit):
             return keep(apply, found, fit.here, plain, shape, law, work, fit)
         squares = descend(
