@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 
@@ -12,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dvisr.evaluation.tree import make_work
+from dvisr.library.threads import for_each
 from dvisr.marginal import laplace
 from dvisr.marginal.engine import Engine
 from dvisr.marginal.law import make_fit
@@ -19,7 +18,7 @@ from dvisr.marginal.mixtures import TURN, Mixture, inverse, log_prior_of_turns
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12
-_VALUES_A_THREAD = 2_000_000  # draws times rows, below which a thread more is not worth it
+_VALUES_A_TASK = 1_000_000  # draws times rows, below which a thread more is not worth it
 _MOST_VALUES = 20_000_000  # draws times rows that are held at once
 _TRIED_TURNS = (1, -1, 7)
 _SAME_PHASE = 0.1  # of a turn: modes closer than this are one
@@ -103,8 +102,7 @@ def weigh(
     num_starts = own.num_starts if num_starts is None else num_starts
     tokens = np.array(tokens, dtype=np.int8)
     found = engine.modes(tokens, num_starts, _TIGHT)
-    method = found.method
-    constant = engine.library.constant_id
+    method, constant = found.method, engine.library.constant_id
     if constant < 0 or not (tokens == constant).any() or method == "undefined":
         return _without_constants(found.log_marginal, method)
     precision, modes, best, count = found.precision, found.modes, found.best, len(found.modes)
@@ -295,26 +293,21 @@ def residuals_of(
     nats (draws,), and its residuals in units of their scales (draws, points), NaN where the tree is
     undefined."""
     points = engine.leaves.shape[1]
-    tokens = np.array(tokens, dtype=np.int8)
-    constants = np.array(constants, dtype=np.float64, order="C")
+    tokens, constants = np.array(tokens, dtype=np.int8), np.array(constants, dtype=np.float64)
     misfits = np.empty(len(constants))
     residuals = np.empty((len(constants) if with_residuals else 0, points))
 
-    def run(part: slice) -> None:
+    def make_run() -> Callable[[slice], None]:
         work = make_work(len(tokens), constants.shape[1], points)
         fit = make_fit(constants.shape[1], points)
-        laplace.misfits_many(
+        return lambda part: laplace.misfits_many(
             engine.apply, tokens, engine.language, engine.leaves, constants[part], engine.law, work,
             fit, misfits[part], residuals[part],
         )  # fmt: skip
 
-    num_threads = min(engine.num_threads, 1 + len(constants) * points // _VALUES_A_THREAD)
-    if num_threads == 1:
-        run(slice(None))
-        return misfits, residuals
-    edges = np.linspace(0, len(constants), num_threads + 1).astype(int)
-    with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(run, [slice(*pair) for pair in itertools.pairwise(edges)]))
+    at_once = max(1, _VALUES_A_TASK // points)
+    tasks = [slice(at, at + at_once) for at in range(0, len(constants), at_once)]
+    for_each(make_run, tasks, engine.num_threads)
     return misfits, residuals
 
 
