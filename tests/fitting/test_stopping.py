@@ -13,14 +13,17 @@ import numpy as np
 import pytest
 
 from dvisr.checks import Grade
-from dvisr.fitting import checks
+from dvisr.expression import parse
+from dvisr.fitting import checks, limits
 from dvisr.fitting import search as searches
 from dvisr.fitting import weighing as weighings
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Limit
+from dvisr.library import Kind
 from dvisr.marginal import Engine, weigh
 from dvisr.marginal import weighing as integrals
 from dvisr.search import matching as matchings
+from dvisr.search import table as tables
 from dvisr.search.visited import VisitedTrees
 from tests.fitting.problems import X, problem_of, searching
 
@@ -62,9 +65,10 @@ def stopped(most: int, patch: pytest.MonkeyPatch, **changes: Any) -> tuple[Outco
     problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
     looks = Looks(most)
     with patch.context() as inside:
+        inside.setattr(limits, "_AFTER_STOP", 0.0)
         looks.counting(inside, VisitedTrees, "visit", lambda self, trees, *more: len(trees))
         looks.counting(inside, matchings, "match", lambda *arguments: 1)
-        looks.counting(inside, matchings, "forms", lambda *arguments: 1)
+        looks.counting(inside, tables, "forms", lambda *arguments: 1)
         looks.counting(inside, weighings, "weigh", lambda *arguments: 1)
         looks.counting(inside, integrals, "log_joint_of", lambda *arguments: 1)
         looks.counting(inside, searches, "likeliest_trees", lambda *arguments: 1)
@@ -142,9 +146,8 @@ def test_weighing_stops_between_parts_of_a_round(
     problem = problem_of(operators=("+", "*", "exp"), max_constants=3)
     engine = Engine.of(problem, num_threads=1)
     library = problem.grammar.library
-    plus, exp, times = (library.find(name) for name in ("+", "exp", "*"))
-    tokens = np.array([plus, exp, times, 0, library.constant_id, library.constant_id])
-    tokens = tokens.astype(np.int8)
+    column = library[library.ids_of_kind(Kind.VARIABLE)[0]].name
+    tokens = np.array(parse(f"exp({column} * c) + c", library).tokens, dtype=np.int8)
     own = dataclasses.replace(settings().weighing, rounds=(500, 2_000, 8_000))
     monkeypatch.setattr(integrals, "_DRAWS_AT_ONCE", 100)
     drawn: list[int] = []
@@ -163,6 +166,24 @@ def test_weighing_stops_between_parts_of_a_round(
     assert sum(drawn) == whole + 300
     assert len(found.constants) == own.rounds[num_rounds - 1]
     assert 1e-9 < found.error < np.inf
+
+
+def test_after_a_stop_the_likeliest_are_weighed_for_a_moment() -> None:
+    limit = Limit(should_stop=lambda: True)
+    assert limit.is_over()
+    assert not limit.weighing_is_over()
+    assert Limit(0.0, should_stop=lambda: True).weighing_is_over()
+
+
+def test_the_moment_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(limits.time, "perf_counter", lambda: now[0])
+    limit = Limit(should_stop=lambda: True)
+    assert not limit.weighing_is_over()
+    now[0] = 100.9
+    assert not limit.weighing_is_over()
+    now[0] = 101.0
+    assert limit.weighing_is_over()
 
 
 def test_what_there_was_no_time_to_weigh_is_reported() -> None:

@@ -587,7 +587,7 @@ def test_many_rows_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, num_threa
     constants = np.random.default_rng(0).normal(size=(50, 2))
     whole = residuals_of(engine, tokens, constants)
     noise = noise_draws(engine, tokens, constants, np.random.default_rng(1))
-    monkeypatch.setattr("dvisr.marginal.weighing._VALUES_A_THREAD", 100)
+    monkeypatch.setattr("dvisr.marginal.weighing._VALUES_A_TASK", 100)
     monkeypatch.setattr("dvisr.marginal.weighing._MOST_VALUES", 77)
     for one, two in zip(whole, residuals_of(engine, tokens, constants), strict=True):
         np.testing.assert_array_equal(one, two)

@@ -21,7 +21,7 @@ from dvisr.fitting.beside import is_busy
 from dvisr.text import printable
 
 COMMANDS = {
-    "demo": "A small table, fitted, with a report: Kepler's third law from eight planets.",
+    "demo": "Fit a small built-in table and write a report on it.",
     "fit": "The posterior over formulas for your data.",
     "resume": "Go on with a fit that was broken off, or give it more steps.",
     "compare": "Formulas that you name, weighed against each other.",

@@ -37,7 +37,7 @@ _OPENERS = {"darwin": "open", "win32": "start"}  # elsewhere xdg-open
     help="The folder to keep the fit and its report in.",
 )
 def demo(table: str, out: Path) -> int | None:
-    """Fit a small built-in table, show what comes of it, and write a report on it.
+    """Fit a small built-in table and write a report on it.
 
     planets (unless another is named): the distances from the Sun and the years of eight planets.
     cooling: made by a formula, with noise, so that the answer can be held against it.

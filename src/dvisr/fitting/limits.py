@@ -13,6 +13,7 @@ from typing import Any
 
 _AFTER_SEARCH = (0.3, 5.0)  # for what comes after the search: of the time, and seconds at most
 _AFTER_ALL = (0.1, 1.0)  # for what is done once the time is up: the answer is put together
+_AFTER_STOP = 1.0  # seconds for weighing what was found, once someone said stop
 _STOPPING = "dvisr: stopping; what was found so far follows (once more to abandon it)"
 TERMINATED = 128 + signal.SIGTERM  # what a program ends with that was told to end
 
@@ -38,7 +39,7 @@ class Limit:
         began: float | None = None,
     ) -> None:
         self._should_stop = should_stop
-        self._end = self._search_end = self._latest = math.inf
+        self._end = self._search_end = self._latest = self._weighing_end = math.inf
         if max_time is not None:
             began = time.perf_counter() if began is None else began
             self._latest = began + max_time
@@ -55,6 +56,13 @@ class Limit:
 
     def is_over(self) -> bool:
         return self._is_past(self._end)
+
+    def weighing_is_over(self) -> bool:
+        """After a stop the likeliest of what was found are still weighed, for a moment."""
+        now = time.perf_counter()
+        if self._should_stop():
+            self._weighing_end = min(self._weighing_end, now + _AFTER_STOP)
+        return now >= min(self._end, self._weighing_end)
 
     def search_is_over(self) -> bool:
         return self._is_past(self._search_end)

@@ -67,7 +67,7 @@ class FormWeigher:
                 return
             with self.search.teller.phase("weighing the likeliest functions") as tell:
                 for number, form in enumerate(due):
-                    if limit.is_over():
+                    if limit.weighing_is_over():
                         return
                     wanted = self._wanted(float(shares[form]))
                     self._weigh(form, wanted, limit, is_rough=False)
@@ -133,7 +133,7 @@ class FormWeigher:
             due = [form for form in forms if form not in self.weighed]
             with self.search.teller.phase("weighing the other functions") as tell:
                 for number, form in enumerate(due):
-                    if limit.is_over() and any(other in self.weighed for other in forms):
+                    if limit.weighing_is_over() and any(other in self.weighed for other in forms):
                         return
                     self._weigh(form, self.settings.rough_error, limit, is_rough=True)
                     tell((number + 1) / len(due))
@@ -154,7 +154,7 @@ class FormWeigher:
             own,
             error=error,
             num_starts=starts,
-            is_late=limit.is_over,
+            is_late=limit.weighing_is_over,
         )
         self.weighed[form] = weighed
         if not is_rough:

@@ -215,7 +215,9 @@ class Engine:
             )
             is_sure[due] = is_closed | (moved <= change)
             values[due] = again.log_marginal
-            highest[due] = again.log_marginal + np.where(is_sure[due], 0.0, 2.0 * moved)
+            room = np.where(is_sure[due] | ~np.isfinite(moved), 0.0, 2.0 * moved)
+            is_open = ~is_sure[due] & (moved == np.inf)
+            highest[due] = np.where(is_open, np.inf, again.log_marginal + room)
         return SureFits(values, is_sure, highest)
 
     def polish(self, tree: np.ndarray, num_starts: int = 2 * NUM_STARTS) -> np.ndarray:

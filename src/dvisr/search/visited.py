@@ -333,13 +333,8 @@ class VisitedTrees:
         self._form_likeliest.rows[:] = new_tree[self._form_likeliest.rows]
         for column in (self._trees, self._tree_form, self._tree_log_prior, self._tree_islands):
             column.keep(kept_trees)
-        for column in (
-            self._form_key,
-            self._form_likeliest,
-            self._form_log_marginal,
-            self._form_estimate,
-            self._form_log_prior,
-        ):
+        own = (self._form_key, self._form_likeliest, self._form_log_marginal, self._form_estimate)
+        for column in (*own, self._form_log_prior):
             column.keep(kept_forms)
         self._tree_numbers = {key: n for n, key in enumerate(_keys(self.trees))}
         self._form_numbers = {key: n for n, key in enumerate(self._form_key.rows.tolist())}
