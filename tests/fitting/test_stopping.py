@@ -177,7 +177,7 @@ def test_after_a_stop_the_likeliest_are_weighed_for_a_moment() -> None:
 
 def test_the_moment_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(limits.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
     limit = Limit(should_stop=lambda: True)
     assert not limit.weighing_is_over()
     now[0] = 100.9
