@@ -18,6 +18,8 @@ class SearchSettings:
     extra_steps, steps_at_once : int
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
+    max_time : float
+        Seconds after which a fit stops where the user gives neither steps nor a time.
     max_enumerated, max_enumerated_points : int
         Where the grammar has no more trees (trees times rows), all are weighed, none searched.
     likeliest_trees : int
@@ -93,6 +95,7 @@ class SearchSettings:
     num_steps: int = 8
     extra_steps: int = 32
     steps_at_once: int = 5
+    max_time: float = 60.0
     num_samples: int = 256
     max_enumerated: int = 20_000
     max_enumerated_points: int = 20_000_000

@@ -46,7 +46,11 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 @click.option("--recipe", default="default", show_default=True, help="default, paper, ...")
 @click.option("--num-steps", type=int, help="Steps; by default the recipe's own.")
 @click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
-@click.option("--max-time", type=float, help="Seconds after which to stop, compiling aside.")
+@click.option(
+    "--max-time",
+    type=float,
+    help="Seconds after which to stop, compiling aside; 60 for a search without --num-steps.",
+)
 @click.option("--seed", default=0, show_default=True, help="For the same answer again.")
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to keep the fit in.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
@@ -101,7 +105,7 @@ def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: fl
     check_saved(made, out)
     if made.told_to_end is not None:
         return made.told_to_end
-    return INTERRUPTED if model.interrupted_ and model.max_time is None else None
+    return INTERRUPTED if model.diagnostics_["stopped_by"] == "signal" else None
 
 
 def check_saved(made: Fitted, out: Path | None) -> None:

@@ -98,7 +98,8 @@ class DVISRRegressor(
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : float or None, default=None
-        Seconds after which to stop, a first compilation aside; None for no limit.
+        Seconds after which to stop, a first compilation aside; None for 60, or for no limit where
+        `num_steps` is given.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, generator or None, default=None

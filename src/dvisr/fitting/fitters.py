@@ -137,7 +137,7 @@ class SearchFitter(AbstractFitter):
         should_stop: Callable[[], bool] = lambda: False,
         keeper: AbstractKeeper | None = None,
     ) -> Outcome:
-        limit = Limit(budget.max_time, should_stop, budget.began)
+        limit = Limit(self._max_time(budget), should_stop, budget.began)
         with limit.compiling_apart():
             search = self._search_of(problem, budget, seed, progress)
             begun = len(search.history)
@@ -177,6 +177,12 @@ class SearchFitter(AbstractFitter):
         return search is not None and search.continues(
             problem, self.settings, self._num_samples(budget)
         )
+
+    def _max_time(self, budget: Budget) -> float | None:
+        """So many steps take what they take; without a number of them there is a limit."""
+        if budget.max_time is not None or budget.num_steps is not None:
+            return budget.max_time
+        return self.settings.search.max_time
 
     def _num_samples(self, budget: Budget) -> int:
         own = self.settings.search.num_samples
@@ -265,6 +271,7 @@ class SearchFitter(AbstractFitter):
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "network": None if search.network is None else search.network.name,
                 "why_plain": search.why_plain,
+                "stopped_by": stopped_by(is_whole, limit.is_stopped()),
                 **measured,
             },
             elbo=measured.get("elbo", posterior.log_evidence),
@@ -310,6 +317,11 @@ class SearchFitter(AbstractFitter):
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         return made
+
+
+def stopped_by(is_whole: bool, is_told: bool) -> str:
+    """What ended a fit before its end: "signal", "time", or nothing."""
+    return "signal" if is_told else "" if is_whole else "time"
 
 
 def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:

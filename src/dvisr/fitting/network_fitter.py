@@ -23,7 +23,7 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
-from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
+from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome, stopped_by
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.snapshots import Snapshot
@@ -78,7 +78,7 @@ class NetworkFitter(AbstractFitter):
         kind = "constants" if problem.grammar.library.has_constants else "scaling"
         chosen = find_recipe(self.recipe, kind, budget.num_steps, budget.num_samples)
         chosen.check(problem.grammar)
-        began, is_whole, teller = None, True, Teller(progress)
+        began, stopped, teller = None, "", Teller(progress)
         teller.tell(planned=chosen.num_steps)
         with jax.enable_x64(True):
             target = make_target(problem, np.float64)
@@ -96,7 +96,7 @@ class NetworkFitter(AbstractFitter):
                     keeper.after_step(_taken(states, reports, chosen.num_steps))
                 late = budget.max_time is not None and time.perf_counter() - began > budget.max_time
                 if (late or should_stop()) and chunk.num_done < chosen.num_steps:
-                    is_whole = False
+                    stopped = stopped_by(is_whole=False, is_told=should_stop())
                     break
             policy = jax.tree.map(lambda leaf: leaf[0], eqx.filter(states.policy, eqx.is_array))
             policy = eqx.combine(policy, states.policy)
@@ -108,7 +108,7 @@ class NetworkFitter(AbstractFitter):
         history = _history(reports)
         engine = Engine.of(problem, num_threads=budget.num_threads)
         with teller.phase("weighing what it drew"):
-            return self._outcome(problem, engine, drawn, seed, history, is_whole)
+            return self._outcome(problem, engine, drawn, seed, history, stopped)
 
     def _outcome(
         self,
@@ -117,7 +117,7 @@ class NetworkFitter(AbstractFitter):
         drawn: _Sampled,
         seed: int,
         history: pd.DataFrame,
-        is_whole: bool,
+        stopped: str,
     ) -> Outcome:
         ratios = np.where(drawn.is_valid, drawn.log_joint - drawn.log_q, -np.inf)
         weights = importance_weights(ratios)
@@ -155,13 +155,14 @@ class NetworkFitter(AbstractFitter):
                 "num_trees_visited": len(posterior.trees),
                 "num_allowed": count_trees(problem.grammar),
                 "num_steps": len(history),
+                "stopped_by": stopped,
                 "num_rows": problem.likelihood.count,
                 "r2": r2,
             },
             elbo=elbo,
             history=history,
             front=pd.DataFrame(columns=FRONT_COLUMNS),
-            is_interrupted=not is_whole,
+            is_interrupted=bool(stopped),
         )
 
 
