@@ -89,11 +89,12 @@ class SearchSettings:
     final_updates : int
         Steps of training on the posterior over the visited, at the end.
     num_fresh, fresh_rounds : int
-        Draws of the trained network to check the search by, and how often.
+        Draws of the trained network to check the search by, and how often at the most: not again
+        where they found nothing new.
     """
 
-    num_steps: int = 8
-    extra_steps: int = 32
+    num_steps: int = 5
+    extra_steps: int = 1_000
     steps_at_once: int = 5
     max_time: float = 60.0
     num_samples: int = 256
@@ -139,7 +140,7 @@ class SearchSettings:
     most_taught: int = 1_024
     lesson_rounds: int = 3
     lesson_updates: int = 80
-    lesson_goal: float = 0.05
+    lesson_goal: float = 0.2
     hidden_size: int = 64
     first_rate: float = 5e-3
     last_rate: float = 1e-4
@@ -147,7 +148,7 @@ class SearchSettings:
     replay_spread: float = 200.0
     final_updates: int = 150
     num_fresh: int = 1_024
-    fresh_rounds: int = 2
+    fresh_rounds: int = 3
 
 
 @dataclasses.dataclass(frozen=True)

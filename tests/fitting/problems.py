@@ -29,8 +29,8 @@ def problem_of(y: np.ndarray = LINE, x: np.ndarray = X, **changes: Any) -> Probl
 def searching(**changes: Any) -> FitSettings:
     """Nothing is enumerated, the network is small and is soon done."""
     quick = SearchSettings(
-        num_steps=5, num_samples=16, max_enumerated=0, likeliest_trees=3, network="plain",
-        hidden_size=8,
+        num_steps=5, extra_steps=32, num_samples=16, max_enumerated=0, likeliest_trees=3,
+        network="plain", hidden_size=8,
         final_updates=10, num_fresh=64, fresh_rounds=1, table_functions=200, table_contexts=50,
         matched_at_start=50, matched_trees=4, matched_a_step=20,
     )  # fmt: skip

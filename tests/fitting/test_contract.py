@@ -157,6 +157,7 @@ def test_interrupting_leaves_a_usable_outcome(kind: str) -> None:
     assert np.isfinite(draws.curves(X[:, None])).all()
     assert len(found.posterior.function_table()) >= 1
     assert found.is_interrupted
+    assert found.diagnostics["stopped_by"] == "signal"
     assert len(found.history) < 10_000
     assert len(found.history) == found.diagnostics["num_steps"]
 
@@ -170,6 +171,18 @@ def test_too_little_time_leaves_a_usable_outcome(kind: str) -> None:
     if kind == "search":
         steps: Any = {check.name: check for check in found.verdict.checks}["steps"]
         assert steps.grade.word == "do-not-trust"
+
+
+def test_without_steps_or_a_time_a_search_has_a_limit() -> None:
+    settings = searching(max_time=1e-6, extra_steps=10_000)
+    found = SearchFitter(settings).fit(PROBLEM, Budget(num_threads=1), seed=3)
+    assert found.is_interrupted
+    assert found.diagnostics["stopped_by"] == "time"
+    assert len(found.history) == 0
+    for budget in (Budget(num_steps=2, num_threads=1), Budget(max_time=60.0, num_threads=1)):
+        found = SearchFitter(searching(max_time=1e-6)).fit(PROBLEM, budget, seed=3)
+        assert not found.is_interrupted
+        assert found.diagnostics["stopped_by"] == ""
 
 
 def test_a_search_that_is_kept_goes_on_and_one_that_is_forgotten_does_not() -> None:

@@ -11,9 +11,10 @@ from dvisr.evaluation import evaluate_batch
 from dvisr.expression import parse
 from dvisr.marginal import Engine
 from dvisr.problem import Problem, make_problem
-from dvisr.search.forms import make_algebra
+from dvisr.search.forms import Algebra, make_algebra
 from dvisr.search.legality import Legality
 from dvisr.search.matching import Contexts, Matching
+from dvisr.search.table import _Asked, _distinct
 from dvisr.settings import SearchSettings
 from dvisr.types import Dataset
 
@@ -62,6 +63,54 @@ def test_the_table_has_every_function_once_and_the_likeliest_first() -> None:
     assert same.sum() == 800  # each is itself alone
     log_prior = np.asarray(problem.tree_prior.log_prob(np, matching.trees))
     assert (np.diff(log_prior) <= 1e-9).all()
+
+
+def test_likely_trees_are_listed_once_for_a_language() -> None:
+    """Other names and other data have the same; another prior, or other rules, have not."""
+    first = _Asked.of(*asked_of(problem_of(X[:, 0])), 100)
+    again = dataclasses.replace(problem_of(X[:, 1]), data=Dataset.create(2.0 * X, X[:, 1]))
+    named = make_problem(
+        Dataset.create(X, X[:, 1], feature_names=["p", "q", "r", "s"]),
+        operators=OPERATORS, constants=True, max_tokens=15, max_constants=4,
+        constraints="default", tree_prior="science", constant_prior="decades", noise="infer",
+    )  # fmt: skip
+    for problem in (again, named):
+        other = _Asked.of(*asked_of(problem), 100)
+        assert other == first
+        assert _distinct(other) is _distinct(first)
+    for options in ({"tree_prior": "size-balanced"}, {"max_tokens": 13}, {"constraints": "none"}):
+        assert _Asked.of(*asked_of(problem_of(X[:, 0], **options)), 100) != first
+    assert _Asked.of(*asked_of(problem_of(X[:, 0])), 101) != first
+
+
+def asked_of(problem: Problem) -> tuple[Problem, Algebra]:
+    return problem, make_algebra(problem.grammar.library, symmetric_constants=True)
+
+
+def test_contexts_are_the_likeliest_that_can_be_undone() -> None:
+    problem = problem_of(X[:, 0] * X[:, 1] + 1.0)
+    matching = matching_of(problem)
+    trees = matching.trees[:60]
+    nothing = np.zeros((len(trees), 0))
+    whole = matching._contexts(trees, nothing, 0, None, lambda: False)
+    some = matching._contexts(trees, nothing, 0, 20, lambda: False)
+    assert len(some.tokens) == 20 < len(whole.tokens)
+    assert (np.diff(whole.log_prior) <= 0.0).all()
+    assert np.array_equal(some.targets, whole.targets[:20])
+    for (before, after), target, weight in zip(
+        some.tokens, some.targets, some.weights, strict=True
+    ):
+        known = weight > 0.0
+        filled = [*before, matching.column, *after]
+        row = np.full((1, problem.grammar.max_tokens), -1, dtype=np.int8)
+        row[0, : len(filled)] = filled
+        changed = problem.X.copy()
+        column = problem.grammar.library[matching.column].column
+        if sum(token == matching.column for token in filled) > 1:
+            continue  # the column stands elsewhere, too
+        changed[:, column] = target
+        values = evaluate_batch(problem.grammar.library, row, changed)[0][0]
+        assert np.allclose(values[known], problem.data.y[known], rtol=1e-8)
 
 
 def test_scores_are_those_of_least_squares() -> None:

@@ -27,6 +27,7 @@ from dvisr.search.exploring import agreement
 from dvisr.settings import FitSettings
 
 _LIKELY = 0.01  # of the posterior
+_NOTHING_NEW = 0.01  # of the posterior, on what fresh draws found: they need not be repeated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,8 +231,9 @@ class SearchFitter(AbstractFitter):
                 network.finish(search, limit, tell)
             with phase("drawing from the network afresh"):
                 for _ in range(self.settings.search.fresh_rounds):
-                    if not limit.is_over():
-                        measured = draw_afresh(search, network, limit)
+                    if limit.is_over() or measured.get("unknown_mass", 1.0) < _NOTHING_NEW:
+                        break
+                    measured = draw_afresh(search, network, limit)
             weigher.complete(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)

@@ -41,6 +41,17 @@ _SOLVED: dict[str, tuple[Callable[..., Values], ...]] = {
 }
 
 
+def ends_of(arities: np.ndarray, tokens: np.ndarray) -> list[int]:
+    """The position after each subtree of a tree in prefix order."""
+    ends = [0] * len(tokens)
+    for position in range(len(tokens) - 1, -1, -1):
+        end = position + 1
+        for _ in range(arities[tokens[position]]):
+            end = ends[end]
+        ends[position] = end
+    return ends
+
+
 class Tree:
     """A tree with the values of all its nodes."""
 

@@ -6,6 +6,7 @@ is likely enough. The best completion of a slot is known from its state (`Viterb
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -95,6 +96,14 @@ def likeliest_trees(
             return rows[order[np.argsort(-logs[order], kind="stable")]].copy(), least
         counts.append(count)
         step = _step_to(most, counts, step)
+
+
+def weights_of(grammar: Grammar, prior: TreePrior) -> bytes:
+    """A digest of what a prior says of the trees of a grammar."""
+    found = hashlib.sha256()
+    for array in _tables(grammar, prior):
+        found.update(array.tobytes())
+    return found.digest()
 
 
 def _step_to(most: int, counts: list[int], step: float) -> float:

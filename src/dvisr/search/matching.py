@@ -17,7 +17,7 @@ from dvisr.library.threads import for_each
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.forms import Algebra
-from dvisr.search.inverting import Tree
+from dvisr.search.inverting import Tree, ends_of
 from dvisr.search.legality import Legality
 from dvisr.search.scoring import match
 from dvisr.search.table import LARGEST, likeliest_functions
@@ -51,12 +51,6 @@ class Contexts:
     log_prior: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
-
-    def chosen(self, numbers: np.ndarray) -> Contexts:
-        tokens = [self.tokens[number] for number in numbers]
-        return Contexts(
-            tokens, self.log_prior[numbers], self.targets[numbers], self.weights[numbers]
-        )
 
 
 class Matching:
@@ -116,9 +110,8 @@ class Matching:
         them, at most so many. Once it is late the other contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
-        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0, is_late)
-        chosen = np.argsort(-contexts.log_prior, kind="stable")[:room]
-        return self._filled(contexts.chosen(chosen), most, None, is_late, tell)
+        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0, room, is_late)
+        return self._filled(contexts, most, None, is_late, tell)
 
     def of_trees(
         self, trees: np.ndarray, most: int, is_late: Callable[[], bool] = lambda: False
@@ -126,44 +119,58 @@ class Matching:
         """Trees that have a subtree of one of these replaced; the best, at most so many. Once it
         is late the other contexts are left."""
         constants = self._coarsest.fit(trees, self._settings.num_starts).constants
-        contexts = self._contexts(trees, constants, 1, is_late)
+        contexts = self._contexts(trees, constants, 1, None, is_late)
         return self._filled(contexts, most, self._settings.step_functions, is_late)
 
     def _contexts(
-        self, trees: np.ndarray, constants: np.ndarray, first: int, is_late: Callable[[], bool]
+        self,
+        trees: np.ndarray,
+        constants: np.ndarray,
+        first: int,
+        most: int | None,
+        is_late: Callable[[], bool],
     ) -> Contexts:
-        """Each once, of all subtrees from that position on; of no further trees once it is
-        late."""
-        grammar = self._problem.grammar
-        found: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
-        parts, rows = [], []
-        for row, values in zip(trees, constants, strict=True):
-            if is_late():
-                break
+        """Each once, of all subtrees from that position on, the likeliest first; at most so many,
+        and no further ones once it is late."""
+        library = self._problem.grammar.library
+        holes: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # the tree and the position
+        for number, row in enumerate(trees):
             tokens = row[row >= 0]
-            count = int((tokens == grammar.library.constant_id).sum())
-            tree = Tree(grammar.library, tokens, self.X, values[:count].tolist())
+            ends = ends_of(library.arities, tokens)
             for hole in range(first, len(tokens)):
-                before, after = tokens[:hole], tokens[tree.ends[hole] :]
-                key = (before.tobytes(), after.tobytes())
-                if key in found:
-                    continue
-                target = self.target(tree, hole)
-                if target is None:
-                    continue
-                found[key] = target
-                parts.append((before, after))
-                filled = np.full(grammar.max_tokens, -1, dtype=np.int8)
-                filled[: len(before) + 1 + len(after)] = [*before, self.column, *after]
-                rows.append(filled)
-        shape = (len(parts), len(self._y))
-        of_prior = np.array(rows, dtype=np.int8).reshape(-1, grammar.max_tokens)
+                around = tokens[:hole].tobytes(), tokens[ends[hole] :].tobytes()
+                holes.setdefault(around, (number, hole))
+        parts = [(np.frombuffer(a, np.int8), np.frombuffer(b, np.int8)) for a, b in holes]
+        places, log_prior = list(holes.values()), self._prior_of(parts)
+        made: dict[int, Tree] = {}
+        chosen, targets, weights = [], [], []
+        for place in np.argsort(-log_prior, kind="stable"):
+            if len(chosen) == most or is_late():
+                break
+            number, hole = places[place]
+            if number not in made:
+                tokens = trees[number][trees[number] >= 0]
+                count = int((tokens == library.constant_id).sum())
+                made[number] = Tree(library, tokens, self.X, constants[number, :count].tolist())
+            found = self.target(made[number], hole)
+            if found is not None:
+                chosen.append(int(place))
+                targets.append(found[0])
+                weights.append(found[1])
+        shape = (len(chosen), len(self._y))
         return Contexts(
-            parts,
-            np.asarray(self._problem.tree_prior.log_prob(np, of_prior)),
-            np.array([target for target, _ in found.values()]).reshape(shape),
-            np.array([weight for _, weight in found.values()]).reshape(shape),
+            [parts[place] for place in chosen],
+            log_prior[chosen],
+            np.array(targets).reshape(shape),
+            np.array(weights).reshape(shape),
         )
+
+    def _prior_of(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The log prior of contexts, with a column in their holes."""
+        rows = np.full((len(parts), self._problem.grammar.max_tokens), -1, dtype=np.int8)
+        for row, (before, after) in zip(rows, parts, strict=True):
+            row[: len(before) + 1 + len(after)] = [*before, self.column, *after]
+        return np.asarray(self._problem.tree_prior.log_prob(np, rows))
 
     def target(self, tree: Tree, hole: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The values that the hole must hold, and the weight of each row."""

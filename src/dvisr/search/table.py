@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +15,12 @@ from dvisr.library import Kind
 from dvisr.prior import TreePrior
 from dvisr.problem import Problem
 from dvisr.search.forms import Algebra, forms
-from dvisr.search.likeliest import likeliest_trees, of_subtrees
+from dvisr.search.likeliest import likeliest_trees, of_subtrees, weights_of
 from dvisr.search.screening import leading_columns
 
 LARGEST = 1e100  # of a value
 _TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
+_KEPT = 2  # languages whose likely trees are kept, some megabytes each, for the next fit
 _MOST_COLUMNS = 10  # beyond which half of the table is of so many columns alone
 
 
@@ -52,10 +55,7 @@ def likeliest_functions(
     """At most so many that are defined at all rows of X and differ there. Where there are many
     columns, every second one has only columns that explain the target (`screening`): functions of
     any two or three of thirty would fill the table before larger ones come."""
-    trees = _trees(problem, _TREES_A_FUNCTION * most)
-    _in_time(is_late)
-    _, first = np.unique(forms(trees, algebra), return_index=True)
-    trees = trees[np.sort(first)]
+    trees = _distinct(_Asked.of(problem, algebra, _TREES_A_FUNCTION * most))
     _in_time(is_late)
     values, is_valid = evaluate_batch(problem.grammar.library, trees, X)
     is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < LARGEST).all(axis=1)
@@ -77,15 +77,55 @@ def _parts(problem: Problem) -> tuple[Grammar, TreePrior]:
     return of_subtrees(problem.grammar, problem.tree_prior, problem.grammar.max_tokens)
 
 
-def _trees(problem: Problem, most: int) -> np.ndarray:
-    library, data = problem.grammar.library, problem.data
-    parts, constant = _parts(problem), library.constant_id
-    leading = set(leading_columns(data.X, data.y, _MOST_COLUMNS).tolist())
-    others = [n for n in library.ids_of_kind(Kind.VARIABLE) if library[n].column not in leading]
-    if not others:
-        return likeliest_trees(*parts, most, leaving_out=(constant,))[0]
-    any_column, _ = likeliest_trees(*parts, most // 2, leaving_out=(constant,))
-    led, _ = likeliest_trees(*parts, most // 2, leaving_out=(constant, *others))
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """Of which language and prior likely trees are asked for. Two are equal if their trees are:
+    columns may have other names, and nothing is said of the data.
+
+    Parameters
+    ----------
+    kind : tuple
+        What the trees depend on.
+    parts : (Grammar, TreePrior)
+    algebra : Algebra
+    most : int
+    others : tuple of int
+        Columns that every second tree does without; none, where there are few columns.
+    """
+
+    kind: tuple[Any, ...]
+    parts: tuple[Grammar, TreePrior] = dataclasses.field(compare=False)
+    algebra: Algebra = dataclasses.field(compare=False)
+    most: int
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, algebra: Algebra, most: int) -> _Asked:
+        library, data, parts = problem.grammar.library, problem.data, _parts(problem)
+        leading = set(leading_columns(data.X, data.y, _MOST_COLUMNS).tolist())
+        variables = library.ids_of_kind(Kind.VARIABLE)
+        others = tuple(n for n in variables if library[n].column not in leading)
+        words = tuple(token.column if token.column >= 0 else token for token in library)
+        kind = (words, problem.grammar.rules, weights_of(*parts))
+        return cls(kind, parts, algebra, most, others)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _distinct(asked: _Asked) -> np.ndarray:
+    """The likeliest trees without constants, one of each canonical form, the likeliest first."""
+    trees = _trees(asked)
+    _, first = np.unique(forms(trees, asked.algebra), return_index=True)
+    found: np.ndarray = trees[np.sort(first)]
+    found.flags.writeable = False
+    return found
+
+
+def _trees(asked: _Asked) -> np.ndarray:
+    constant, most = asked.parts[0].library.constant_id, asked.most
+    if not asked.others:
+        return likeliest_trees(*asked.parts, most, leaving_out=(constant,))[0]
+    any_column, _ = likeliest_trees(*asked.parts, most // 2, leaving_out=(constant,))
+    led, _ = likeliest_trees(*asked.parts, most // 2, leaving_out=(constant, *asked.others))
     turns = np.concatenate([2 * np.arange(len(any_column)), 2 * np.arange(len(led)) + 1])
     both: np.ndarray = np.concatenate([any_column, led])[np.argsort(turns, kind="stable")]
     return both
