@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
+from dvisr import DVISRRegressor
+from dvisr.cli import cli
+from dvisr.cli.console import print_lines
 from tests.cli.running import dvisr, in_a_process
 from tests.signals import heed_interrupts
 
@@ -79,9 +85,21 @@ def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
     [
         (["--target", "z"], "there is no column 'z'"),
         (["--target", "y", "--constant-prior", "decade"], "did you mean 'decades'"),
-        (["--target", "y", "--max-constants", "-1"], "max_constants must be a whole number"),
-        (["--target", "y", "--num-steps", "0"], "num_steps must be a whole number"),
-        (["--target", "y", "--max-time", "-1"], "max_time must be a number of seconds"),
+        (["--target", "Y"], "there is no column 'Y': did you mean 'y'?"),
+        (["--target", "y", "--max-tokens", "0"], "'--max-tokens': 0 is not in the range 1<=x<=200"),
+        (["--target", "y", "--max-constants", "-1"], "'--max-constants': -1 is not in the range"),
+        (["--target", "y", "--num-steps", "0"], "'--num-steps': 0 is not in the range x>=1"),
+        (["--target", "y", "--num-samples", "1"], "'--num-samples': 1 is not in the range x>=2"),
+        (["--target", "y", "--max-time", "-1"], "'--max-time': -1.0 is not in the range x>0"),
+        (["--target", "y", "--seed", "-1"], "'--seed': -1 is not in the range 0<=x"),
+        ([], "Missing option '--target': dvisr fit --help says what it is"),
+        (
+            ["--target", "y", "--niterations", "9"],
+            "No such option '--niterations': use --num-steps",
+        ),
+        (["--target", "y", "--maxsize", "9"], "No such option '--maxsize': use --max-tokens"),
+        (["--target", "y", "--random-state", "9"], "use --seed, see dvisr fit --help"),
+        (["--targt", "y"], "Did you mean '--target'"),
         (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
         (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
     ],
@@ -126,6 +144,37 @@ def test_the_demo_ends_with_keplers_law_and_a_report(
     assert rows[0].split("│")[2].strip() in ("sqrt(a) * a", "a * sqrt(a)")
     assert "verdict:" in done.stdout
     assert "with 90 % probability" in done.stdout
+
+
+@pytest.mark.parametrize(("was_told", "code"), [(True, 130), (False, 0)])
+def test_a_limit_of_its_own_is_no_interruption(
+    line: str, monkeypatch: pytest.MonkeyPatch, was_told: bool, code: int
+) -> None:
+    """And Ctrl-C is one, with a limit or without."""
+    fit = DVISRRegressor.fit_table
+
+    def cut_short(model: DVISRRegressor, *given: Any, **named: Any) -> DVISRRegressor:
+        fit(model, *given, **named)
+        model.interrupted_, model._was_told = True, was_told
+        return model
+
+    monkeypatch.setattr(DVISRRegressor, "fit_table", cut_short)
+    # Not by `main`, which ends the process at once after an interruption.
+    status = cli.main(["fit", line, *SMALL, "--max-time", "60"], standalone_mode=False)
+    assert (status or 0) == code
+
+
+def test_what_does_not_fit_on_a_line_is_further_in() -> None:
+    written = io.StringIO()
+    long = "    spread: " + "a word and another one " * 8
+    print_lines(Console(file=written, width=60), ["verdict: ok", long])
+    first, second, *others = written.getvalue().splitlines()
+    assert first == "verdict: ok"
+    assert second.startswith("    spread: a word")
+    assert len(others) > 2
+    assert all(text.startswith("      ") and text[6] != " " for text in others)
+    assert max(map(len, written.getvalue().splitlines())) <= 60
+    assert " ".join(written.getvalue().split()) == " ".join(["verdict: ok", *long.split()])
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from dvisr import DVISRRegressor, load, plots
 from dvisr.constants import AbstractConstantPrior, constant_prior
-from dvisr.estimator.neighbours import OURS
+from dvisr.neighbours import OURS
 from dvisr.posterior import predictive
 from dvisr.posterior.of_function import function_draws
 from dvisr.reporting.words import share
@@ -202,6 +202,8 @@ def test_a_misspelt_parameter_is_answered_with_the_right_one() -> None:
         DVISRRegressor(max_token=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="it has operators, "):
         DVISRRegressor(zzz=3)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="did you mean 'max_tokens'"):
+        DVISRRegressor().set_params(max_token=3)
 
 
 # Saving ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console
+from dvisr.cli.console import finite, late_progress, new_console, print_lines
 from dvisr.cli.options import chosen_noise, noise_option, table_options
 from dvisr.text import printable
 
@@ -120,8 +120,7 @@ def _print(found: Comparison, coverage: float) -> None:
             f"intervals of {100.0 * coverage:g} %"
         )
         _print_constants(console, found)
-    for sentence in [*verdict_lines(found.verdict_), *found.assumptions]:
-        console.print(Text(printable(sentence)))
+    print_lines(console, [*verdict_lines(found.verdict_), *found.assumptions])
 
 
 def _print_formulas(console: Console, found: Comparison) -> None:

@@ -273,6 +273,7 @@ class DVISRRegressor(
             )
         self._fitter = fitter if self.warm_start else None  # what was visited takes much room
         self._seed: int | None = seed
+        self._was_told = heard.is_any()  # by a signal, and not by a limit of its own
         self._keep(problem, outcome)
         if recorder is not None:
             recorder.finish(self, fitter)

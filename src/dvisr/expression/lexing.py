@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 MAX_CHARACTERS = 20_000
@@ -96,7 +97,7 @@ def leaves_in(text: str) -> list[str]:
     lexemes = lexemes_of(text)
     return [
         lexeme.text
-        for lexeme, after in zip(lexemes, lexemes[1:], strict=False)
+        for lexeme, after in itertools.pairwise(lexemes)
         if lexeme.kind == "name" and after.text != "("
     ]
 
