@@ -43,8 +43,11 @@ def test_the_summary_has_what_was_found(fitted: DVISRRegressor) -> None:
     first = fitted._posterior.functions[0]
     assert "Functions of force <N>" in text
     assert share(first.probability) in text
-    for value in first.weighed.mode:
-        assert f"{value:.3f}"[:5] in text
+    formula, listed = text.splitlines()[1:3]
+    for value, shown in zip(first.weighed.mode, listed.split("; "), strict=True):
+        own = shown.split()[0]  # the number in the formula is that in the list
+        assert own.lstrip("-") in formula.split()
+        assert float(own) == pytest.approx(value, rel=1e-3)
     assert "most probable values, with central 90 % intervals" in text
     assert f"log evidence {fitted.log_evidence_:.4f}" in text
     assert f"verdict: {fitted.verdict_.word}" in text

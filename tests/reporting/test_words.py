@@ -46,8 +46,9 @@ def test_spreads(mean: float, std: float, text: str) -> None:
 
 
 def test_intervals() -> None:
-    assert with_interval(Constant(3.746, 3.59, 3.93)) == "3.75 (3.59 to 3.93)"
-    assert with_interval(Constant(2.0, 2.0, 2.0)) == "2 (2 to 2)"
+    assert with_interval(Constant(3.746, 3.59, 3.93), 4) == "3.746 (3.59 to 3.93)"
+    assert with_interval(Constant(2.0, 2.0, 2.0), 4) == "2 (2 to 2)"
+    assert with_interval(Constant(4.6e-6, -3.8e-4, 3.5e-4), 4) == "4.6e-06 (-0.00038 to 0.00035)"
 
 
 @pytest.mark.parametrize(
