@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from dvisr import DVISRRegressor
 from dvisr.cli import cli
 from dvisr.cli.console import print_lines
 from tests.cli.running import dvisr, in_a_process
+from tests.examples import ROOT, examples_of
 from tests.signals import heed_interrupts
 
 
@@ -70,6 +72,23 @@ def test_fit_prints_a_table_and_the_verdict(line: str) -> None:
     assert done.returncode == 0, done.stderr
     for text in ("likeliest first", "verdict: ok", "log evidence", "prior of constants: either"):
         assert text in done.stdout
+
+
+def test_the_first_page_shows_the_screen_as_it_is(line: str, tmp_path: Path) -> None:
+    """The lines of a fit, by how they begin; of how many trees is told in several ways."""
+    page = (ROOT / "docs" / "start.md").read_text("utf-8")
+    (shown,) = [one.shown for one in examples_of(page) if one.typed.startswith("fit ")]
+    assert shown is not None
+    printed = dvisr("fit", line, *SMALL, "--top", "1", "--out", str(tmp_path / "run")).stdout
+
+    def beginnings(text: str) -> list[list[str]]:
+        lines = text[text.index("verdict:") :].splitlines()
+        return [one.split()[:2] for one in lines if " trees " not in one and len(one.split()) > 1]
+
+    def plain(found: list[list[str]]) -> list[list[str]]:
+        return [[re.sub(r"[-\d.]+", "0", word) for word in words] for words in found]
+
+    assert plain(beginnings(shown)) == plain(beginnings(printed))
 
 
 def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
