@@ -20,6 +20,7 @@ from rich.console import Console
 from dvisr import DVISRRegressor
 from dvisr.cli import cli
 from dvisr.cli.console import print_lines
+from dvisr.cli.fit import _next
 from tests.cli.running import dvisr, in_a_process
 from tests.examples import ROOT, examples_of
 from tests.signals import heed_interrupts
@@ -181,6 +182,13 @@ def test_a_limit_of_its_own_is_no_interruption(
     # Not by `main`, which ends the process at once after an interruption.
     status = cli.main(["fit", line, *SMALL, "--max-time", "60"], standalone_mode=False)
     assert (status or 0) == code
+
+
+def test_a_fit_that_was_stopped_can_go_on() -> None:
+    """As it was asked for; of one that came to its end more must be asked for."""
+    stopped, done = (_next(Path("my run"), was_stopped) for was_stopped in (True, False))
+    assert "dvisr resume 'my run'" in [text.strip().split("  ")[0] for text in stopped]
+    assert "dvisr resume 'my run' --num-steps N" in [text.strip().split("  ")[0] for text in done]
 
 
 def test_what_does_not_fit_on_a_line_is_further_in() -> None:

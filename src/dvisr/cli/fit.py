@@ -120,7 +120,7 @@ def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: fl
         console = new_console()
         print_answer(console, model, top, model._target)
         if made.failure is None:
-            for line in _next(out):
+            for line in _next(out, model.interrupted_):
                 console.print(Text(printable(line)), soft_wrap=True)  # commands are in one piece
     check_saved(made, out)
     if made.told_to_end is not None:
@@ -177,15 +177,18 @@ def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> F
     return Fitted(made[0], failure, told_to_end)
 
 
-def _next(out: Path | None) -> list[str]:
+def _next(out: Path | None, is_interrupted: bool) -> list[str]:
     """Where the answer is, and what can be done with it."""
     if out is None:
         return ["not saved: with --out FOLDER there are a report, predictions and exports of it"]
     run = shlex.quote(str(out))
+    more = (f"dvisr resume {run} --num-steps N", "more steps, N in all")
+    if is_interrupted:
+        more = (f"dvisr resume {run}", "goes on where it was stopped")
     offers = {
         f"dvisr report {run}": f"writes {out / NAME}, a page to look at and to send",
         f"dvisr predict {run} NEW.csv": "new rows, with intervals",
-        f"dvisr resume {run} --num-steps N": "more steps, N in all",
+        more[0]: more[1],
         f"dvisr export {run} --format latex": "its formulas",
     }
     width = max(map(len, offers))
