@@ -136,7 +136,8 @@ def compare(
     if not any(one.is_defined for one in found):
         raise ValueError(
             f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "
-            f"logarithms and roots of negative values and divisions by zero"
+            f"logarithms and roots of negative values, divisions by zero, and values that are too "
+            f"large or too small for a computer"
         )
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))
     return Comparison(
