@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from dvisr.reporting.subject import Constant
-from dvisr.reporting.words import large, number, share, with_interval, with_spread
+from dvisr.reporting.words import (
+    large,
+    number,
+    share,
+    visited_line,
+    with_interval,
+    with_spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,22 @@ def test_intervals() -> None:
 )
 def test_no_probability_is_rounded_to_certainty(probability: float, text: str) -> None:
     assert share(probability) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"exact": True, "num_allowed": 6, "num_trees_visited": 6}, "all 6 trees weighed"),
+        ({"num_allowed": 4322, "num_trees_visited": 4322}, "all 4,322 trees visited"),
+        ({"num_allowed": 4322, "num_trees_visited": 99}, "99 trees visited of 4,322"),
+        (
+            {"num_allowed": 10**16, "num_trees_visited": 47851, "num_listed": 10000},
+            "47,851 trees visited of about 10^16; the 10,000 likeliest of the prior among them",
+        ),
+    ],
+)
+def test_how_many_trees(found: dict[str, Any], text: str) -> None:
+    assert visited_line(found) == text
 
 
 def test_large_counts() -> None:

@@ -134,7 +134,10 @@ def visited_line(found: dict[str, Any]) -> str:
     count = large(int(found["num_allowed"]))
     if found.get("exact"):
         return f"all {count} trees weighed"
-    text = f"{int(found['num_trees_visited']):,} trees visited of {count}"
+    visited = int(found["num_trees_visited"])
+    if visited == int(found["num_allowed"]):
+        return f"all {count} trees visited"
+    text = f"{visited:,} trees visited of {count}"
     listed = int(found.get("num_listed", 0))
     return f"{text}; the {listed:,} likeliest of the prior among them" if listed else text
 
