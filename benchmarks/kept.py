@@ -118,8 +118,10 @@ def memory_sentence(row: dict[str, Any] | None) -> str:
     whole = row["growth_with_what_comes_after_it"]
     return (
         f"A search of {row['seconds']:g} seconds ({row['num_steps']:,} steps{less}) grew by "
-        f"{search:.1%} after its first sixth, {whole:.1%} with the weighing that follows it, to "
-        f"{row['peak_megabytes']:,.0f} MB at most.\n"
+        f"{search:.1%} after its first sixth. Weighing and the network's lessons, in its last "
+        f"seconds, need more for a moment: {row['peak_megabytes']:,.0f} MB in all, {whole:.1%} "
+        f"more than after that sixth "
+        f"(`python -m benchmarks.memory long --seconds {row['seconds']:g}`).\n"
     )
 
 

@@ -169,8 +169,8 @@ def rows(rep: Replication) -> Check:
         text = f"there are {what}, which leave {n - fitted:.3g} to check them with"
     else:
         text = (
-            f"there {'is' if n == 1 else 'are'} only {what}: nothing is left to tell a right formula from one that "
-            f"follows the noise; measure more rows or allow fewer constants"
+            f"there {'is' if n == 1 else 'are'} only {what}: nothing is left to tell a right "
+            f"formula from one that follows the noise; measure more rows or allow fewer constants"
         )
     return Check("rows", DATA, measured, 1.0, grade, text, grave_limit)
 
