@@ -7,7 +7,9 @@ begins: help, and most wrong requests, need neither.
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -76,6 +78,8 @@ class _LateGroup(click.Group):
 
 def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
+    # Else the end of the process looks for cycles in all that was imported: most of a second.
+    atexit.register(gc.freeze)
     try:
         code = cli.main(standalone_mode=False, prog_name="dvisr")
         sys.stdout.flush()
