@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -50,13 +51,14 @@ def timed(work: Callable[[], Any]) -> dict[str, float]:
 
 def sizes() -> dict[str, Any]:
     """Megabytes by file of a fit that is kept while it is made, and of its report."""
-    from dvisr import DVISRRegressor, load
+    import dvisr
 
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="dvisr-kept-") as name:
         run, report = Path(name) / "run", Path(name) / "report.html"
-        DVISRRegressor(random_state=0, run_dir=run).fit(*table())
+        dvisr.DVISRRegressor(random_state=0, run_dir=run).fit(*table())
         files = {path.name: path.stat().st_size for path in sorted(run.iterdir())}
-        model = load(run)
+        model = dvisr.load(run)
         first, again = (timed(lambda: model.report(report)) for _ in range(2))
         command = [sys.executable, "-c", COMMAND, "report", str(run), "--out", str(report)]
         whole = [
@@ -71,6 +73,8 @@ def sizes() -> dict[str, Any]:
             "report_first": first,
             "report_again": again,
             "report_command_seconds": min(whole),
+            "cores": os.cpu_count(),
+            "load": round(load, 1),
         }
 
 
@@ -112,7 +116,8 @@ def report_sentence(row: dict[str, Any] | None) -> str:
         f"{row['report_bytes'] / _MEGABYTE:.1f} MB and takes {first['seconds']:.1f} seconds, "
         f"{again['seconds']:.1f} a second time in the same process "
         f"(`python -m benchmarks.kept sizes`); the whole command, most of which is Python's start "
-        f"and imports, {row['report_command_seconds']:.1f}, the quickest of {_TIMES}.\n"
+        f"and imports, {row['report_command_seconds']:.1f}, the quickest of {_TIMES}. "
+        f"({row['cores']} cores, with other work of {row['load']:g} cores beside it.)\n"
     )
 
 
