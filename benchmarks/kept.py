@@ -117,7 +117,7 @@ def report_sentence(row: dict[str, Any] | None) -> str:
         f"{again['seconds']:.1f} a second time in the same process "
         f"(`python -m benchmarks.kept sizes`); the whole command, most of which is Python's start "
         f"and imports, {row['report_command_seconds']:.1f}, the quickest of {_TIMES}. "
-        f"({row['cores']} cores, with other work of {row['load']:g} cores beside it.)\n"
+        f"({row['cores']} cores, with a load of {row['load']:g} before it began.)\n"
     )
 
 
