@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import fits_shown, noise, starts, sweep, verdict
+from benchmarks import fits_shown, kept, noise, starts, sweep, verdict
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import WANTED, tables, with_tables
 from tools import command_page
@@ -43,6 +43,22 @@ def test_the_tables_of_fits_are_the_measurements() -> None:
         page = path.read_text()
         assert page.count("<!-- end of fits -->") == count
         assert fits_shown.with_fits(page, held) == page
+
+
+def test_what_a_fit_leaves_behind_is_small() -> None:
+    """The sentences are the measurements, and these what was set out for."""
+    held = json.loads(kept.FOUND.read_text())
+    for path, count in zip(kept.PAGES, (2, 1), strict=True):
+        page = path.read_text("utf-8")
+        assert page.count("<!-- end of kept -->") == count
+        assert kept.with_found(page, held) == page
+    sizes, memory = held["sizes"], held["memory"]
+    assert sizes["rows"] == 40
+    assert sum(sizes["files"].values()) < 5e6
+    assert sizes["report_bytes"] < 3e6
+    assert sizes["report_first"]["seconds"] < 5.0
+    assert memory["seconds"] >= 600.0
+    assert memory["growth_of_the_search_after_its_first_sixth"] < 0.05
 
 
 def test_the_table_of_starts_is_the_measurement() -> None:

@@ -150,7 +150,7 @@ def _read_csv(content: bytes, name: str) -> pd.DataFrame:
             if _num_numeric(with_commas) > _num_numeric(table):
                 table = with_commas
     except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        raise ValueError(f"{name} can't be read as a table: {_first_line(error)}") from None
+        raise ValueError(f"{name} can't be read as a table: {_fault(error)}") from None
     table = table.drop(columns=[_INDEX], errors="ignore")
     if len(table) == 0:
         raise ValueError(f"{name} has a header but no rows: add some")
@@ -205,7 +205,10 @@ def _parsed(text: str, delimiter: str, header: list[str], decimal: str) -> pd.Da
                 dtype_backend="numpy_nullable",
             )
         except pd.errors.ParserWarning:
-            message = f"rows have more fields than the {len(header)} names of the header"
+            message = (
+                f"rows have more fields than the {len(header)} names of the header: name every "
+                f"column, and put fields that hold the delimiter in quotes"
+            )
             raise ValueError(message) from None
     for name in table.columns:
         # Whole numbers too long for a machine integer arrive as text.
@@ -264,6 +267,18 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _fault(error: Exception) -> str:
+    """In our words where pandas has found a row that is too long."""
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if found is None:
+        return _first_line(error)
+    named, line, seen = map(int, found.groups())
+    return (
+        f"row {line - 1} has {seen} fields and the header {named}: mend that row, or put fields "
+        f"that hold the delimiter in quotes"
+    )
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
@@ -295,13 +310,14 @@ def dataset_from_table(
     except ValueError as error:
         if is_chosen or "column " not in str(error):
             raise
-        raise ValueError(f"{error}; choose other columns with --features a,b") from None
+        raise ValueError(f"{error}, or choose other columns with --features a,b") from None
 
 
 def check_columns(names: Sequence[str], wanted: Sequence[str]) -> None:
     """A `ValueError` that names the first of the wanted columns that is not there."""
     for name in wanted:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
+            same = [other for other in names if other.strip().lower() == name.strip().lower()]
+            close = same or difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(names[:20])}"
             raise ValueError(f"there is no column {name!r}: {hint}")

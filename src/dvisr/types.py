@@ -119,7 +119,9 @@ def _as_number(value: Any, row: int, what: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{what} has {value!r:.40} in row {row}, which is no number") from None
+        raise ValueError(
+            f"{what} has {value!r:.40} in row {row}, which is no number: mend that row or remove it"
+        ) from None
 
 
 def _refuse_text(array: np.ndarray, what: str) -> None:
@@ -131,6 +133,8 @@ def _refuse_text(array: np.ndarray, what: str) -> None:
         try:
             float(value)
         except ValueError:
-            message = f"{what} holds text in row {row} ({value!r:.40}), not a number"
-            raise ValueError(message) from None
+            raise ValueError(
+                f"{what} holds text in row {row} ({value!r:.40}), not a number: mend that row or "
+                f"remove it"
+            ) from None
     raise ValueError(f"{what} holds text: turn it into numbers first")

@@ -140,7 +140,7 @@ FILES = {
     "gap.csv": (b"x0,y\n1,2\n,3\n", "column 'x0' has a missing value in row 2"),
     "gap_y.csv": (b"x0,y\n1,\n2,3\n", "column 'y' has a missing value in row 1"),
     "infinite.csv": (b"x0,y\n1,2\ninf,3\n", "column 'x0' has an infinite value in row 2"),
-    "ragged.csv": (b"x0,y\n1,2\n3,4,5\n", "ragged.csv can't be read as a table"),
+    "ragged.csv": (b"x0,y\n1,2\n3,4,5\n", "as a table: row 2 has 3 fields and the header 2"),
     "dates.csv": (b"x0,y\n2020-01-01,2\n", "column 'x0' holds text"),
     "shifted.csv": (b"x0,y\n1,0.5,2\n2,0.7,4\n", "more fields than the 2 names"),
     "n" * 300: (None, "there is no file"),

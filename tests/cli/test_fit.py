@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
+from dvisr import DVISRRegressor, load
+from dvisr.cli import cli
+from dvisr.cli.console import print_lines
+from dvisr.cli.fit import _next
+from dvisr.expression import mathml
 from tests.cli.running import dvisr, in_a_process
+from tests.examples import ROOT, examples_of
 from tests.signals import heed_interrupts
 
 
@@ -66,6 +76,23 @@ def test_fit_prints_a_table_and_the_verdict(line: str) -> None:
         assert text in done.stdout
 
 
+def test_the_first_page_shows_the_screen_as_it_is(line: str, tmp_path: Path) -> None:
+    """The lines of a fit, by how they begin; of how many trees is told in several ways."""
+    page = (ROOT / "docs" / "start.md").read_text("utf-8")
+    (shown,) = [one.shown for one in examples_of(page) if one.typed.startswith("fit ")]
+    assert shown is not None
+    printed = dvisr("fit", line, *SMALL, "--top", "1", "--out", str(tmp_path / "run")).stdout
+
+    def beginnings(text: str) -> list[list[str]]:
+        lines = text[text.index("verdict:") :].splitlines()
+        return [one.split()[:2] for one in lines if " trees " not in one and len(one.split()) > 1]
+
+    def plain(found: list[list[str]]) -> list[list[str]]:
+        return [[re.sub(r"[-\d.]+", "0", word) for word in words] for words in found]
+
+    assert plain(beginnings(shown)) == plain(beginnings(printed))
+
+
 def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
     given = json.loads(dvisr("fit", line, *SMALL, "--err", "e", "--json").stdout)
     assert given["noise_std"] == {"mean": 1.0, "std": 0.0}
@@ -79,9 +106,21 @@ def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
     [
         (["--target", "z"], "there is no column 'z'"),
         (["--target", "y", "--constant-prior", "decade"], "did you mean 'decades'"),
-        (["--target", "y", "--max-constants", "-1"], "max_constants must be a whole number"),
-        (["--target", "y", "--num-steps", "0"], "num_steps must be a whole number"),
-        (["--target", "y", "--max-time", "-1"], "max_time must be a number of seconds"),
+        (["--target", "Y"], "there is no column 'Y': did you mean 'y'?"),
+        (["--target", "y", "--max-tokens", "0"], "'--max-tokens': 0 is not in the range 1<=x<=200"),
+        (["--target", "y", "--max-constants", "-1"], "'--max-constants': -1 is not in the range"),
+        (["--target", "y", "--num-steps", "0"], "'--num-steps': 0 is not in the range x>=1"),
+        (["--target", "y", "--num-samples", "1"], "'--num-samples': 1 is not in the range x>=2"),
+        (["--target", "y", "--max-time", "-1"], "'--max-time': -1.0 is not in the range x>0"),
+        (["--target", "y", "--seed", "-1"], "'--seed': -1 is not in the range 0<=x"),
+        ([], "Missing option '--target': dvisr fit --help says what it is"),
+        (
+            ["--target", "y", "--niterations", "9"],
+            "No such option '--niterations': use --num-steps",
+        ),
+        (["--target", "y", "--maxsize", "9"], "No such option '--maxsize': use --max-tokens"),
+        (["--target", "y", "--random-state", "9"], "use --seed, see dvisr fit --help"),
+        (["--targt", "y"], "Did you mean '--target'"),
         (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
         (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
     ],
@@ -120,12 +159,53 @@ def test_the_demo_ends_with_keplers_law_and_a_report(
     assert [path.name for path in tmp_path.iterdir()] == ["dvisr-demo"]
     report = tmp_path / "dvisr-demo" / "report.html"
     assert report.as_uri() in done.stdout
-    assert "a * sqrt(a)" in report.read_text() or "sqrt(a) * a" in report.read_text()
+    law = load(tmp_path / "dvisr-demo").expression(0)
+    assert str(law) in ("sqrt(a) * a", "a * sqrt(a)")
+    assert mathml(law, left="period") in report.read_text("utf-8")
     assert dvisr("verify", "dvisr-demo").returncode == 0
     rows = [text for text in done.stdout.splitlines() if text.startswith("│ 1 │")]
     assert rows[0].split("│")[2].strip() in ("sqrt(a) * a", "a * sqrt(a)")
     assert "verdict:" in done.stdout
     assert "with 90 % probability" in done.stdout
+
+
+@pytest.mark.parametrize(("stopped_by", "code"), [("signal", 130), ("time", 0)])
+def test_a_limit_of_its_own_is_no_interruption(
+    line: str, monkeypatch: pytest.MonkeyPatch, stopped_by: str, code: int
+) -> None:
+    """And Ctrl-C is one, with a limit or without."""
+    fit = DVISRRegressor.fit_table
+
+    def cut_short(model: DVISRRegressor, *given: Any, **named: Any) -> DVISRRegressor:
+        fit(model, *given, **named)
+        model.interrupted_ = True
+        model.diagnostics_["stopped_by"] = stopped_by
+        return model
+
+    monkeypatch.setattr(DVISRRegressor, "fit_table", cut_short)
+    # Not by `main`, which ends the process at once after an interruption.
+    status = cli.main(["fit", line, *SMALL, "--max-time", "60"], standalone_mode=False)
+    assert (status or 0) == code
+
+
+def test_a_fit_that_was_stopped_can_go_on() -> None:
+    """As it was asked for; of one that came to its end more must be asked for."""
+    stopped, done = (_next(Path("my run"), was_stopped) for was_stopped in (True, False))
+    assert "dvisr resume 'my run'" in [text.strip().split("  ")[0] for text in stopped]
+    assert "dvisr resume 'my run' --num-steps N" in [text.strip().split("  ")[0] for text in done]
+
+
+def test_what_does_not_fit_on_a_line_is_further_in() -> None:
+    written = io.StringIO()
+    long = "    spread: " + "a word and another one " * 8
+    print_lines(Console(file=written, width=60), ["verdict: ok", long])
+    first, second, *others = written.getvalue().splitlines()
+    assert first == "verdict: ok"
+    assert second.startswith("    spread: a word")
+    assert len(others) > 2
+    assert all(text.startswith("      ") and text[6] != " " for text in others)
+    assert max(map(len, written.getvalue().splitlines())) <= 60
+    assert " ".join(written.getvalue().split()) == " ".join(["verdict: ok", *long.split()])
 
 
 @pytest.mark.slow

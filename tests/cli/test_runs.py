@@ -55,7 +55,12 @@ def test_a_fit_says_how_to_go_on_and_needs_its_table_no_more(tmp_path: Path) -> 
     small = ["--target", "y", "--operators", "+,*", "--max-tokens", "3", "--out", place]
     done = dvisr("fit", str(table), *small)
     assert done.returncode == 0, done.stderr
-    assert "dvisr resume" in " ".join(done.stdout.split())
+    lines = done.stdout.splitlines()
+    assert f"saved in {place}" in lines
+    offered = [text.split()[:3] for text in lines[lines.index(f"saved in {place}") + 1 :]]
+    commands = ("report", "predict", "resume", "export")
+    assert offered == [["dvisr", command, place] for command in commands]
+    assert f"writes {place}/report.html" in done.stdout
     table.unlink()
     again = dvisr("resume", place, "--num-steps", "7")
     assert again.returncode == 0, again.stderr

@@ -308,7 +308,7 @@ def test_a_constant_has_one_number(folder: Path) -> None:
     own = [cells[3].strip() for cells in lines if cells[2].strip() in ("c0", "c1")]
     assert own[: len(numbers)] == numbers
     assert listed[0] == numbers[0]
-    assert "not saved: give --out FOLDER" in done.stdout
+    assert "not saved: with --out FOLDER" in done.stdout
 
 
 def test_the_text_that_is_exported_can_be_compared(folder: Path) -> None:

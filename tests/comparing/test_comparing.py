@@ -326,7 +326,8 @@ def test_seeds_and_threads_by_default() -> None:
         ({"expressions": ["a * x0", "b * x0"]}, "formula 2, 'b \\* x0', is the same as c \\* x0"),
         ({"expressions": ["1/2x0"]}, "can be read in two ways"),
         ({"expressions": ["c +"]}, "formula 1, 'c \\+': the formula stops"),
-        ({"expressions": [""]}, "the formula is empty"),
+        ({"expressions": [""]}, "formula 1, '': the formula is empty"),
+        ({"expressions": ["c", "y = x0"]}, "formula 2, 'y = x0': '=' at column 3 can't be read"),
         ({"expressions": ["1e999"]}, "not a finite number"),
         ({"expressions": [3]}, "a formula must be text, not int"),
         ({"noise": -1.0}, "noise must be a number above 0"),
@@ -350,6 +351,15 @@ def test_mistakes(changes: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"expressions": ["c * x0"], **changes}
     with pytest.raises(ValueError, match=message):
         compare(X, Y, settings.pop("expressions"), **settings)
+
+
+def test_the_target_is_no_constant() -> None:
+    named = pd.Series(Y, name="speed")
+    with pytest.raises(ValueError, match=r"formula 2, 'speed \* x0': 'speed' is the target"):
+        compare(X, named, ["c * x0", "speed * x0"])
+    for harmless in ("log", "c"):  # functions and c are read as such, whatever the target is called
+        found = compare(X, named.rename(harmless), ["c * x0 + log(x0)"], random_state=0)
+        assert found.table["expression"][0] == "c * x0 + log(x0)"
 
 
 def test_a_parameter_that_is_none() -> None:
@@ -397,6 +407,17 @@ def test_the_command_prints_tables(tmp_path: Path) -> None:
         assert text in done.output
 
 
+def test_constants_are_listed_by_their_own_names(tmp_path: Path) -> None:
+    """And by the place of their formula, whose text has numbers where the names were."""
+    done = run(tmp_path, "--expression", "7 * x0", "--expression", "slope * x0 + start")
+    assert done.exit_code == 0, done.output
+    lines = [line.split("│") for line in done.output.splitlines() if line.startswith("│")]
+    own = [[cell.strip() for cell in cells[1:4]] for cells in lines if len(cells) == 8]
+    assert [row[:2] for row in own] == [["1", "slope"], ["1", "start"]]
+    formula = "".join(cells[2] for cells in lines if len(cells) == 10)  # which may be folded
+    assert all(row[2] in formula.split() for row in own)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -412,3 +433,17 @@ def test_mistakes_of_the_command(tmp_path: Path, arguments: list[str], message: 
     done = run(tmp_path, *arguments)
     assert done.exit_code == 2
     assert message in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--expression", "c * y"], "'y' is the target: leave it out"),
+        (["--err", "e", "--expression", "c * e"], "'e' is the error bar"),
+        (["--features", "[red]", "--expression", "c * x0"], "'x0' is a column that is not among"),
+    ],
+)
+def test_a_column_is_no_constant(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert isinstance(done.exception, ValueError)
+    assert message in str(done.exception)

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from dvisr import DVISRRegressor, load, plots
 from dvisr.constants import AbstractConstantPrior, constant_prior
-from dvisr.estimator.neighbours import OURS
+from dvisr.neighbours import OURS
 from dvisr.posterior import predictive
 from dvisr.posterior.of_function import function_draws
 from dvisr.reporting.words import share
@@ -43,8 +43,11 @@ def test_the_summary_has_what_was_found(fitted: DVISRRegressor) -> None:
     first = fitted._posterior.functions[0]
     assert "Functions of force <N>" in text
     assert share(first.probability) in text
-    for value in first.weighed.mode:
-        assert f"{value:.3f}"[:5] in text
+    formula, listed = text.splitlines()[1:3]
+    for value, shown in zip(first.weighed.mode, listed.split("; "), strict=True):
+        own = shown.split()[0]  # the number in the formula is that in the list
+        assert own.lstrip("-") in formula.split()
+        assert float(own) == pytest.approx(value, rel=1e-3)
     assert "most probable values, with central 90 % intervals" in text
     assert f"log evidence {fitted.log_evidence_:.4f}" in text
     assert f"verdict: {fitted.verdict_.word}" in text
@@ -202,6 +205,8 @@ def test_a_misspelt_parameter_is_answered_with_the_right_one() -> None:
         DVISRRegressor(max_token=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="it has operators, "):
         DVISRRegressor(zzz=3)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="did you mean 'max_tokens'"):
+        DVISRRegressor().set_params(max_token=3)
 
 
 # Saving ---------------------------------------------------------------------------------------

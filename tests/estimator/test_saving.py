@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from dvisr import DVISRRegressor, load, new_operator
+from dvisr.estimator import answers
 from dvisr.estimator.saving import FILE
+from dvisr.marginal import Weighed
 
 # That rows were seen several times, or have no noise, is a doubt, and not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::dvisr.estimator.FitWarning")
@@ -39,6 +41,24 @@ def test_a_model_that_was_saved_answers_the_same(
     one, two = (m.to_datatree(tree=0)["posterior"] for m in (again, model))
     for name in ("c0", "sigma"):  # draws of one tree's constants are rounded
         np.testing.assert_allclose(one[name], two[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("furthest", [3.0, 1e30, 1e60, 1e300, -1e308])
+def test_one_draw_far_away_leaves_the_others_their_digits(furthest: float) -> None:
+    """The tail of a wide prior of constants reaches far; an interval must not shrink to a point."""
+    rng = np.random.default_rng(0)
+    constants = np.append(1e-5 + 1e-4 * rng.standard_normal(999), furthest)[:, None]
+    weighed = Weighed(
+        log_marginal=0.0, error=0.0, method="importance sampling", mode=np.array([1e-5]),
+        curvature=np.eye(1), constants=constants, log_weights=np.full(1000, -np.log(1000.0)),
+        log_q=np.zeros(1000),
+    )  # fmt: skip
+    kept = answers._Kept()
+    kept.number(weighed)
+    again = answers._weighed(0, kept.rows[0], kept.arrays)
+    np.testing.assert_allclose(again.constants, constants, rtol=1e-6, atol=1e-11)
+    levels = np.array([0.05, 0.95])
+    np.testing.assert_allclose(again.quantiles(levels), weighed.quantiles(levels), rtol=1e-6)
 
 
 def test_a_prior_of_formulas_that_are_gone(tmp_path: Path) -> None:

@@ -133,3 +133,18 @@ def test_error_bars_are_in_the_units_of_y(model: AbstractNoise) -> None:
         expected = expected / curves
     np.testing.assert_allclose(found, expected)
     np.testing.assert_array_equal(draws.sigmas(curves, None), np.full(curves.shape, 2.0))
+
+
+def test_quantiles_with_and_without_what_is_undefined() -> None:
+    """To the last bit what NumPy says of each column by itself."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_cauchy((501, 6))
+    values[::3, 1] = np.nan
+    values[:, 2] = np.nan
+    values[0, 3] = np.inf
+    values[:-1, 4] = np.nan
+    levels = (0.05, 0.5, 0.95)
+    found = predictive._quantiles(values, levels)
+    for column in (0, 1, 3, 4, 5):
+        assert np.array_equal(found[:, column], np.nanquantile(values[:, column], levels))
+    assert np.isnan(found[:, 2]).all()

@@ -21,7 +21,7 @@ from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.reporting import numbers
 from dvisr.reporting.page import report
 from dvisr.reporting.subject import Subject, constants_of
-from dvisr.reporting.words import share, with_interval
+from dvisr.reporting.words import digits_of, share, with_interval
 from tests.reporting.fits import HOSTILE, TARGET, TEX, one_column, several_columns
 
 
@@ -71,7 +71,7 @@ def test_it_holds_what_was_found(model: DVISRRegressor, read: Read) -> None:
     for function in model._posterior.functions[:5]:
         assert share(function.probability) in read.text
         for constant in constants_of(function):
-            assert with_interval(constant) in read.text
+            assert with_interval(constant, digits_of(function)) in read.text
     for check in model.verdict_.checks:
         assert check.sentence in read.text
     assert f"Verdict: {model.verdict_.word}." in read.text

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from dvisr.reporting.subject import Constant
-from dvisr.reporting.words import large, number, share, with_interval, with_spread
+from dvisr.reporting.words import (
+    large,
+    number,
+    share,
+    visited_line,
+    with_interval,
+    with_spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +54,9 @@ def test_spreads(mean: float, std: float, text: str) -> None:
 
 
 def test_intervals() -> None:
-    assert with_interval(Constant(3.746, 3.59, 3.93)) == "3.75 (3.59 to 3.93)"
-    assert with_interval(Constant(2.0, 2.0, 2.0)) == "2 (2 to 2)"
+    assert with_interval(Constant(3.746, 3.59, 3.93), 4) == "3.746 (3.59 to 3.93)"
+    assert with_interval(Constant(2.0, 2.0, 2.0), 4) == "2 (2 to 2)"
+    assert with_interval(Constant(4.6e-6, -3.8e-4, 3.5e-4), 4) == "4.6e-06 (-0.00038 to 0.00035)"
 
 
 @pytest.mark.parametrize(
@@ -56,6 +65,22 @@ def test_intervals() -> None:
 )
 def test_no_probability_is_rounded_to_certainty(probability: float, text: str) -> None:
     assert share(probability) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"exact": True, "num_allowed": 6, "num_trees_visited": 6}, "all 6 trees weighed"),
+        ({"num_allowed": 4322, "num_trees_visited": 4322}, "all 4,322 trees visited"),
+        ({"num_allowed": 4322, "num_trees_visited": 99}, "99 trees visited of 4,322"),
+        (
+            {"num_allowed": 10**16, "num_trees_visited": 47851, "num_listed": 10000},
+            "47,851 trees visited of about 10^16; the 10,000 likeliest of the prior among them",
+        ),
+    ],
+)
+def test_how_many_trees(found: dict[str, Any], text: str) -> None:
+    assert visited_line(found) == text
 
 
 def test_large_counts() -> None:

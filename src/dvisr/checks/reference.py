@@ -72,7 +72,7 @@ def rows_text(places: np.ndarray, most: int = 5) -> str:
 
 
 def not_measured(name: str, why: str) -> Check:
-    return Check(name, DATA, math.nan, math.inf, Grade.OK, f"{name}: not measured, {why}")
+    return Check(name, DATA, math.nan, math.inf, Grade.OK, f"not measured, {why}")
 
 
 def too_few(rep: Replication, name: str) -> Check | None:

@@ -163,13 +163,14 @@ def rows(rep: Replication) -> Check:
     measured = needed / n
     grave_limit = needed / fitted if fitted >= 1.0 else None
     grade = graded(measured, 1.0, grave_limit)
-    what = f"{n} distinct rows for {fitted:.3g} fitted constants and the noise"
+    counted = f"{n} distinct row{'' if n == 1 else 's'}"
+    what = f"{counted} for {fitted:.3g} fitted constants and the noise"
     if grade is Grade.OK:
         text = f"there are {what}, which leave {n - fitted:.3g} to check them with"
     else:
         text = (
-            f"there are only {what}: nothing is left to tell a right formula from one that "
-            f"follows the noise; measure more rows or allow fewer constants"
+            f"there {'is' if n == 1 else 'are'} only {what}: nothing is left to tell a right "
+            f"formula from one that follows the noise; measure more rows or allow fewer constants"
         )
     return Check("rows", DATA, measured, 1.0, grade, text, grave_limit)
 

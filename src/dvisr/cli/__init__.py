@@ -7,7 +7,9 @@ begins: help, and most wrong requests, need neither.
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -33,6 +35,9 @@ COMMANDS = {
     "reproduce": "The paper's experiments, beside the paper's numbers.",
     "pretrain": "Train the network that reads data, for your own field.",
 }
+
+
+_IN_PYTHON = {"random_state": "--seed", "run_dir": "--out", "y_err": "--err"}  # else the same word
 
 
 class _LateGroup(click.Group):
@@ -73,11 +78,18 @@ class _LateGroup(click.Group):
 
 def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
+    # Else the end of the process looks for cycles in all that was imported: most of a second.
+    atexit.register(gc.freeze)
     try:
         code = cli.main(standalone_mode=False, prog_name="dvisr")
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
+    except click.NoSuchOption as error:
+        _fail(_other_option(error) or error.format_message())
+    except click.MissingParameter as error:
+        path = "dvisr" if error.ctx is None else error.ctx.command_path
+        _fail(f"{error.format_message().rstrip('.')}: {path} --help says what it is")
     except click.ClickException as error:
         _fail(error.format_message())
     except (ValueError, MemoryError) as error:
@@ -101,6 +113,19 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else OK)
 
 
+def _other_option(error: click.NoSuchOption) -> str | None:
+    """By a name that it has in Python or in another package."""
+    from dvisr.neighbours import OURS
+
+    name = error.option_name.lstrip("-").replace("-", "_")
+    words = OURS.get(name, name).replace("=", " ").replace(",", " ").split()
+    own = _IN_PYTHON.get(words[0], f"--{words[0].replace('_', '-')}")
+    known = [] if error.ctx is None else error.ctx.command.params
+    if not any(own in parameter.opts for parameter in known) or error.ctx is None:
+        return None
+    return f"No such option {error.option_name!r}: use {own}, see {error.ctx.command_path} --help"
+
+
 def _fail(message: str) -> None:
     click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
     sys.exit(WRONG_REQUEST)
@@ -110,9 +135,11 @@ def _fail(message: str) -> None:
     cls=_LateGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
-    epilog='To have the shell complete commands and options: eval "$(_DVISR_COMPLETE=bash_source '
-    'dvisr)" in ~/.bashrc; zsh_source in ~/.zshrc for zsh; for fish, _DVISR_COMPLETE=fish_source '
-    "dvisr | source in its config.fish.",
+    epilog="""\b
+To have the shell complete commands and options:
+  ~/.bashrc    eval "$(_DVISR_COMPLETE=bash_source dvisr)"
+  ~/.zshrc     eval "$(_DVISR_COMPLETE=zsh_source dvisr)"
+  config.fish  _DVISR_COMPLETE=fish_source dvisr | source""",
 )
 @click.version_option(dvisr.__version__, prog_name="dvisr")
 @click.pass_context

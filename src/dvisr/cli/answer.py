@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite
+from dvisr.cli.console import finite, print_lines
 from dvisr.reporting.subject import COVERAGE, Subject, constants_of
 from dvisr.reporting.words import ends, fact_lines, verdict_lines
 from dvisr.text import printable
@@ -34,8 +34,7 @@ def print_answer(console: Console, model: DVISRRegressor, top: int, target: str)
             f"intervals of {100 * COVERAGE:g} %"
         )
         console.print(constants)
-    for line in summary(model._subject()):
-        console.print(Text(printable(line)))
+    print_lines(console, summary(model._subject()))
 
 
 def _function_table(model: DVISRRegressor, top: int) -> Table:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dvisr.cli.console import finite, late_progress, new_console
+from dvisr.cli.console import finite, late_progress, new_console, print_lines
 from dvisr.cli.options import chosen_noise, noise_option, table_options
 from dvisr.text import printable
 
@@ -56,11 +56,16 @@ def compare(
     """
     from dvisr.data import dataset_from_table, read_table
 
-    dataset = dataset_from_table(read_table(data), target, features=features, err=err)
+    table = read_table(data)
+    dataset = dataset_from_table(table, target, features=features, err=err)
     settings["noise"] = chosen_noise(settings["noise"], err)
+    others = {str(name): "is a column that is not among --features" for name in table.columns}
+    others |= {target: "is the target"} | ({} if err is None else {err: "is the error bar"})
     with late_progress("weighing formulas"):
+        from dvisr.comparing import check_names
         from dvisr.comparing import compare as compare_formulas
 
+        check_names(expressions, dataset.feature_names, others)
         found = compare_formulas(
             dataset.X,
             dataset.y,
@@ -111,12 +116,11 @@ def _print(found: Comparison, coverage: float) -> None:
     _print_formulas(console, found)
     if len(found.constants):
         console.print(
-            f"\nConstants: the likeliest values, as in the formulas, with intervals of "
-            f"{100.0 * coverage:g} %"
+            f"\nConstants: the likeliest values, as in the formulas and in their order, with "
+            f"intervals of {100.0 * coverage:g} %"
         )
         _print_constants(console, found)
-    for sentence in [*verdict_lines(found.verdict_), *found.assumptions]:
-        console.print(Text(printable(sentence)))
+    print_lines(console, [*verdict_lines(found.verdict_), *found.assumptions])
 
 
 def _print_formulas(console: Console, found: Comparison) -> None:
@@ -145,12 +149,13 @@ def _print_formulas(console: Console, found: Comparison) -> None:
 
 
 def _print_constants(console: Console, found: Comparison) -> None:
+    """By the formulas' places, as these are printed with numbers for the constants' names."""
     table = Table()
-    table.add_column("formula", overflow="fold")
     columns = {"mode": "likeliest", "std": "standard deviation", "low": "low", "high": "high"}
-    for head in ("constant", *columns.values()):
+    for head in ("formula", "constant", *columns.values()):
         table.add_column(head, justify="right")
+    places = {text: place for place, text in enumerate(found.table["expression"], 1)}
     for row in found.constants.to_dict(orient="records"):
         numbers = [f"{row[name]:.6g}" for name in columns]
-        table.add_row(Text(printable(row["expression"])), Text(row["constant"]), *numbers)
+        table.add_row(str(places[row["expression"]]), Text(row["constant"]), *numbers)
     console.print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from rich.progress import (
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from dvisr.text import printable
 
 if TYPE_CHECKING:
     from dvisr.fitting.progress import Status
@@ -121,6 +123,16 @@ def _late(shown: Progress | Live) -> Iterator[None]:
         timer.cancel()
         timer.join()
         shown.stop()
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """With what does not fit on a line further in below it."""
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        pieces = Text(printable(line.strip())).wrap(console, max(20, console.width - indent - 2))
+        for place, piece in enumerate(pieces):
+            shift = indent if place == 0 else indent + 2
+            console.print(Text(" " * shift + piece.plain.rstrip()), soft_wrap=True)
 
 
 def finite(value: Any) -> Any:

@@ -15,8 +15,17 @@ import click
 from rich.text import Text
 
 from dvisr.cli.console import fit_progress, new_console
-from dvisr.cli.options import chosen_noise, grammar_options, noise_option, table_options
+from dvisr.cli.options import (
+    COUNT,
+    SECONDS,
+    SEED,
+    chosen_noise,
+    grammar_options,
+    noise_option,
+    table_options,
+)
 from dvisr.cli.output import check_folder
+from dvisr.cli.report import NAME
 from dvisr.cli.status import INTERRUPTED
 from dvisr.text import printable
 
@@ -33,8 +42,20 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 @table_options
 @click.option("--operators", default=_OPERATORS, show_default=True, help="Operators and numbers.")
 @click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
-@click.option("--max-tokens", default=15, show_default=True, help="The largest formula.")
-@click.option("--max-constants", default=4, show_default=True, help="The most constants in one.")
+@click.option(
+    "--max-tokens",
+    default=15,
+    show_default=True,
+    type=click.IntRange(1, 200),
+    help="The largest formula: operators, columns, numbers and constants together.",
+)
+@click.option(
+    "--max-constants",
+    default=4,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="The most constants in one.",
+)
 @grammar_options(constraints="default", tree_prior="science")
 @click.option(
     "--constant-prior",
@@ -44,16 +65,18 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 )
 @noise_option()
 @click.option("--recipe", default="default", show_default=True, help="default, paper, ...")
-@click.option("--num-steps", type=int, help="Steps; by default the recipe's own.")
-@click.option("--num-samples", type=int, help="Trees a step; by default the recipe's own.")
+@click.option("--num-steps", type=COUNT, help="Steps; by default the recipe's own.")
+@click.option(
+    "--num-samples", type=click.IntRange(min=2), help="Trees a step; by default the recipe's own."
+)
 @click.option(
     "--max-time",
-    type=float,
+    type=SECONDS,
     help="Seconds after which to stop, compiling aside; 60 for a search without --num-steps.",
 )
-@click.option("--seed", default=0, show_default=True, help="For the same answer again.")
+@click.option("--seed", default=0, show_default=True, type=SEED, help="For the same answer again.")
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to keep the fit in.")
-@click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
+@click.option("--top", default=10, show_default=True, type=COUNT, help="Functions to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def fit(
     data: str,
@@ -101,11 +124,12 @@ def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: fl
         console = new_console()
         print_answer(console, model, top, model._target)
         if made.failure is None:
-            console.print(Text(printable(_next(out))))
+            for line in _next(out, model.interrupted_):
+                console.print(Text(printable(line)), soft_wrap=True)  # commands are in one piece
     check_saved(made, out)
     if made.told_to_end is not None:
         return made.told_to_end
-    return INTERRUPTED if model.diagnostics_["stopped_by"] == "signal" else None
+    return INTERRUPTED if model.diagnostics_.get("stopped_by") == "signal" else None
 
 
 def check_saved(made: Fitted, out: Path | None) -> None:
@@ -157,13 +181,19 @@ def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> F
     return Fitted(made[0], failure, told_to_end)
 
 
-def _next(out: Path | None) -> str:
+def _next(out: Path | None, is_interrupted: bool) -> list[str]:
     """Where the answer is, and what can be done with it."""
     if out is None:
-        return "not saved: give --out FOLDER to predict new rows from it and to export its formulas"
-    return (
-        f"saved in {out}: dvisr report {out} for a page to look at and to send, "
-        f"dvisr predict {out} NEW.csv for new rows, "
-        f"dvisr resume {out} --num-steps N for more steps, "
-        f"dvisr export {out} --format latex for its formulas"
-    )
+        return ["not saved: with --out FOLDER there are a report, predictions and exports of it"]
+    run = shlex.quote(str(out))
+    more = (f"dvisr resume {run} --num-steps N", "more steps, N in all")
+    if is_interrupted:
+        more = (f"dvisr resume {run}", "goes on where it was stopped")
+    offers = {
+        f"dvisr report {run}": f"writes {out / NAME}, a page to look at and to send",
+        f"dvisr predict {run} NEW.csv": "new rows, with intervals",
+        more[0]: more[1],
+        f"dvisr export {run} --format latex": "its formulas",
+    }
+    width = max(map(len, offers))
+    return [f"saved in {out}", *(f"  {line:<{width}}  {what}" for line, what in offers.items())]

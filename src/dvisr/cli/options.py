@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Noise(click.ParamType):
-    name = "NUMBER|infer|student[:NU[,SCALE]]|relative[:SCALE]"
+    name = "noise"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         from dvisr.noise import noise_model
@@ -30,12 +30,18 @@ def noise_option(help_text: str = "") -> Callable[[F], F]:
         "--noise",
         "--likelihood-std",
         type=Noise(),
+        metavar="NUMBER|infer|student[:NU[,SCALE]]|relative[:SCALE]",
         default=None,
         help=help_text
         or "Standard deviation of Gaussian noise, infer, student (for outliers), student:NU, "
         "relative (in proportion to a positive target). By default infer; with --err, 1: the "
         "error bars themselves.",
     )
+
+
+COUNT = click.IntRange(min=1)
+SECONDS = click.FloatRange(min=0.0, min_open=True)
+SEED = click.IntRange(min=0, max=2**32 - 1)
 
 
 def chosen_noise(noise: str | None, err: str | None) -> str:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from dvisr.cli.saved import check_run, load_run
+from dvisr.cli.saved import check_run, load_run, run_argument
 
 NAME = "report.html"
 
 
 @click.command
-@click.argument("model", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
-    help=f"The file to write; by default {NAME} in the folder of the model.",
+    help=f"The file to write; by default {NAME} in the folder.",
 )
 @click.option(
     "--top",
@@ -26,14 +26,14 @@ NAME = "report.html"
     type=click.IntRange(min=1, max=20),
     help="Functions that are shown one by one.",
 )
-def report(model: Path, out: Path | None, top: int) -> None:
+def report(run: Path, out: Path | None, top: int) -> None:
     """Write a report on a fit: data and predictions, functions with their probabilities, residuals,
     constants, checks, what the prior did, and the command that made it. One file, which needs no
     network.
 
-    MODEL is the folder that `dvisr fit --out` or `save` wrote.
+    RUN is the folder that `dvisr fit --out` or `save` wrote.
     """
-    folder = model.parent if model.is_file() else model
+    folder = run.parent if run.is_file() else run
     path = folder / NAME if out is None else out
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give the name of a file, as in -o {path / NAME}")

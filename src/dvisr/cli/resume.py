@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dvisr.cli.fit import finished, present
+from dvisr.cli.options import COUNT, SECONDS
 from dvisr.cli.saved import check_run, run_argument
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 @click.command
 @run_argument
-@click.option("--num-steps", type=int, help="Steps in all, those made before included.")
-@click.option("--max-time", type=float, help="Seconds more after which to stop.")
-@click.option("--top", default=10, show_default=True, type=click.IntRange(min=1), help="Rows.")
+@click.option("--num-steps", type=COUNT, help="Steps in all, those made before included.")
+@click.option("--max-time", type=SECONDS, help="Seconds more after which to stop.")
+@click.option("--top", default=10, show_default=True, type=COUNT, help="Functions to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def resume(
     run: Path, num_steps: int | None, max_time: float | None, top: int, as_json: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from dvisr.comparing.result import (
 )
 from dvisr.constants import AbstractConstantPrior
 from dvisr.diagnostics import pareto_k
-from dvisr.expression import Expression, canonical_form, parse_with_parameters
-from dvisr.expression.lexing import numbers_in
+from dvisr.expression import Expression, ParseError, canonical_form, parse_with_parameters
+from dvisr.expression.lexing import leaves_in, numbers_in
 from dvisr.fitting.checks import is_heavy
 from dvisr.library import OPERATORS, Library
 from dvisr.library.threads import for_each
@@ -30,7 +30,7 @@ from dvisr.problem import Problem, make_problem, seed_of, threads_of, unknown_pa
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "check_names", "compare"]
 
 _MOST_ROWS_LEFT_OUT = 2_000  # leaving one out takes a millisecond or two a row
 _STARTS_TIMES_ROWS = 500_000
@@ -62,7 +62,8 @@ def compare(
     expressions : sequence of str
         Texts such as "c * exp(-x0 / c)" or "a * exp(-x0 / b)". Every `c` is a constant of its own,
         to be found, and so is every name that is no column; numbers are themselves; columns go by
-        their names, odd ones in backticks. A name may stand once in a formula.
+        their names, odd ones in backticks. A name may stand once in a formula, and must not be
+        that of the target.
     noise : float, str or AbstractNoise
         As in `DVISRRegressor`.
     y_err : array-like of shape (rows,), optional
@@ -104,10 +105,13 @@ def compare(
         raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
     data = Dataset.create(X, y, y_err, feature_names)
     texts = _texts(expressions)
+    target = getattr(y, "name", None)
+    if isinstance(target, str):
+        check_names(texts, data.feature_names, {target: "is the target"})
     problems = [
         make_problem(
             data,
-            operators=[*OPERATORS, *numbers_in(text)],
+            operators=[*OPERATORS, *_numbers(number, text)],
             constants=True,
             max_tokens=200,
             max_constants=None,
@@ -117,7 +121,7 @@ def compare(
             noise=noise,
             sample_weight=sample_weight,
         )
-        for text in texts
+        for number, text in enumerate(texts, 1)
     ]
     formulas = _formulas(texts, problems)
     seed, settings = seed_of(random_state), FitSettings()
@@ -132,7 +136,8 @@ def compare(
     if not any(one.is_defined for one in found):
         raise ValueError(
             f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "
-            f"logarithms and roots of negative values and divisions by zero"
+            f"logarithms and roots of negative values, divisions by zero, and values that are too "
+            f"large or too small for a computer"
         )
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))
     return Comparison(
@@ -150,6 +155,32 @@ def _texts(expressions: Sequence[str]) -> list[str]:
     if not texts:
         raise ValueError("there is no formula to compare: give at least one, as in 'c * x0 + c'")
     return texts
+
+
+def check_names(texts: Sequence[str], columns: Sequence[str], others: Mapping[str, str]) -> None:
+    """A `ValueError` for a constant that is called like something that it is not: of these names
+    each says what it is."""
+    for number, text in enumerate(texts, 1):
+        for name in _leaves(text):
+            if name in others and name not in columns and name not in OPERATORS and name != "c":
+                raise ValueError(
+                    f"formula {number}, {text!r:.80}: {name!r} {others[name]}: leave it out, or "
+                    f"give the constant another name"
+                )
+
+
+def _leaves(text: str) -> list[str]:
+    try:
+        return leaves_in(text)
+    except ParseError:  # which will be told when it is read
+        return []
+
+
+def _numbers(number: int, text: str) -> list[str]:
+    try:
+        return numbers_in(text)
+    except ParseError as error:
+        raise ValueError(f"formula {number}, {text!r:.80}: {error}") from None
 
 
 def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[_Formula]:

@@ -17,6 +17,7 @@ from dvisr.posterior import Draws, Function, Posterior, Tree
 from dvisr.problem import Problem
 
 _ROUNDING = 1e-6  # of sums of probabilities
+_SMALLEST = np.finfo(np.float32).tiny  # that has all of its 24 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +81,10 @@ def _rounded(name: str, values: np.ndarray, mode: np.ndarray) -> dict[str, np.nd
             return {name: values}
         largest = np.abs(off).max(axis=0, initial=0.0)
         exponent = np.frexp(largest)[1].astype(np.int32)
-        return {
-            name: np.ldexp(off, -exponent).astype(np.float32),
-            name + ".exponent": exponent,
-        }
+        short = np.ldexp(off, -exponent).astype(np.float32)
+        if ((np.abs(short) < _SMALLEST) & (off != 0.0)).any():
+            return {name: values}  # one draw is so far off that the others would lose their digits
+        return {name: short, name + ".exponent": exponent}
 
 
 def _unrounded(name: str, arrays: dict[str, np.ndarray], mode: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dvisr
+from dvisr.constraints import Grammar
 from dvisr.estimator import answers
 from dvisr.estimator.parameters import model_of, plain_settings, saved_parameters
 from dvisr.prior import Surroundings, TreePrior
@@ -228,20 +229,20 @@ def _begun(
 def _problem(
     model: DVISRRegressor, data: Dataset, arrays: dict[str, np.ndarray], name: str
 ) -> Problem:
-    problem = model._problem_of(data, arrays.get("weights"), tree_prior="allowed")
-    places = None
-    if "prior.below" in arrays:
-        own = {part: arrays[f"prior.{part}"] for part in ("below", "right", "kinds")}
-        places = Surroundings(**own, arities=problem.grammar.library.arities)
-    prior = TreePrior(name, arrays["prior.log_size"], arrays["prior.log_token"], places)
+    def prior(grammar: Grammar) -> TreePrior:
+        places = None
+        if "prior.below" in arrays:
+            own = {part: arrays[f"prior.{part}"] for part in ("below", "right", "kinds")}
+            places = Surroundings(**own, arities=grammar.library.arities)
+        return TreePrior(name, arrays["prior.log_size"], arrays["prior.log_token"], places)
+
+    problem = model._problem_of(data, arrays.get("weights"), tree_prior=prior)
     position = arrays.get("position")
     if position is not None and (
         position.shape != data.y.shape or position.dtype.kind != "i" or position.min() < 0
     ):
         raise ValueError("the places of its rows are none")
-    return dataclasses.replace(
-        problem, tree_prior=prior.checked(problem.grammar), position=position
-    )
+    return dataclasses.replace(problem, position=position)
 
 
 def _wrong(path: Path, error: Exception) -> BrokenFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 MAX_CHARACTERS = 20_000
@@ -19,6 +20,24 @@ _PIECE = re.compile(
 )
 
 SYNONYMS = {"ln": "log"}  # other names of operators, where a library has none of that name
+
+# What people write that is no part of the language, and what to write instead.
+_INSTEAD = {
+    "=": "write the right-hand side alone",
+    "²": "write ^ 2",
+    "³": "write ^ 3",
+    "√": "write sqrt(x)",
+    "π": "write pi",
+    "|": "write abs(x)",
+    "!": "there are no factorials",
+    ".": "write a function by its name alone, as in sin(x)",
+    **dict.fromkeys("·×∙⋅", "write *"),
+    **dict.fromkeys("÷∕", "write /"),
+    **dict.fromkeys("−–—", "write -"),  # signs that look like one
+    **dict.fromkeys("[{", "write ("),
+    **dict.fromkeys("]}", "write )"),
+}
+_OTHERWISE = "write a column's name in backticks where it has other signs than letters and digits"
 
 
 class ParseError(ValueError):
@@ -44,7 +63,9 @@ def lexemes_of(text: str) -> list[Lexeme]:
         match = _PIECE.match(text, position)
         if match is None:
             position += len(text[position:]) - len(text[position:].lstrip())
-            raise ParseError(f"{text[position]!r} at column {position + 1} can't be read")
+            sign = text[position]
+            instead = "its end is missing" if sign == "`" else _INSTEAD.get(sign, _OTHERWISE)
+            raise ParseError(f"{sign!r} at column {position + 1} can't be read: {instead}")
         assert match.lastgroup is not None
         lexeme = match[match.lastgroup]
         spelled = "^" if lexeme == "**" else lexeme
@@ -53,7 +74,7 @@ def lexemes_of(text: str) -> list[Lexeme]:
         if len(lexemes) > 4 * MAX_TOKENS:
             raise ParseError(f"the formula has more than {MAX_TOKENS} tokens")
     if not lexemes:
-        raise ParseError("the formula is empty")
+        raise ParseError("the formula is empty: write one, as in c * x0 + c")
     lexemes.append(Lexeme("end", "the end", end + 1))
     return lexemes
 
@@ -69,6 +90,16 @@ def numbers_in(text: str) -> list[str]:
     if any(lexeme.kind == "name" and lexeme.text == "pi" for lexeme in lexemes):
         numbers.append("pi")
     return numbers
+
+
+def leaves_in(text: str) -> list[str]:
+    """The names that no bracket follows, so columns or constants."""
+    lexemes = lexemes_of(text)
+    return [
+        lexeme.text
+        for lexeme, after in itertools.pairwise(lexemes)
+        if lexeme.kind == "name" and after.text != "("
+    ]
 
 
 def names_in(text: str) -> list[str]:

@@ -14,6 +14,23 @@ from dvisr.library import INFIX, OPERATORS, Kind, Library, Precedence
 
 MAX_NESTING = 100
 
+# Functions that are none here, and how to write them, where a library has none of that name.
+_INSTEAD = {
+    **dict.fromkeys(("log10", "lg"), "log is the natural logarithm: write log(x) / log(10)"),
+    **dict.fromkeys(("log2", "lb"), "log is the natural logarithm: write log(x) / log(2)"),
+    **dict.fromkeys(("pow", "power"), "write x ^ 2 for pow(x, 2)"),
+    "cbrt": "write x ^ (1 / 3)",
+    "exp2": "write 2 ^ x",
+    "expm1": "write exp(x) - 1",
+    "log1p": "write log(x + 1)",
+    "sinh": "write (exp(x) - exp(-x)) / 2",
+    "cosh": "write (exp(x) + exp(-x)) / 2",
+    "sec": "write 1 / cos(x)",
+    "csc": "write 1 / sin(x)",
+    "cot": "write 1 / tan(x)",
+}
+_INVERSE = ("asin", "acos", "atan", "arcsin", "arccos", "arctan", "asinh", "acosh", "atanh")
+
 
 def parse(text: str, library: Library) -> Expression:
     """Read a formula.
@@ -154,6 +171,7 @@ class _Parser:
         lexeme = self._lexemes[self._next]
         if lexeme.kind != "end":
             hint = ": write * for a product" if _begins_value(lexeme) else ""
+            hint = ": write a number with a point, as in 1.5" if lexeme.text == "," else hint
             shown = _shortened(lexeme.text)
             raise ParseError(f"unexpected {shown!r} at column {lexeme.column}{hint}")
 
@@ -269,8 +287,9 @@ class _Parser:
                 f"add it to the operators"
             )
         names = [token.name for token in self.library if token.kind is not Kind.LITERAL]
-        close = difflib.get_close_matches(name, names, n=1)
+        close = [] if name in _INVERSE else difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it has {' '.join(known[:20])}"
+        hint = _INSTEAD.get(name, hint)
         return f"{_shortened(name)!r} at column {lexeme.column} is not in the library: {hint}"
 
     def _expect(self, symbol: str, after: Lexeme | None = None) -> None:
@@ -278,7 +297,9 @@ class _Parser:
         if lexeme.text != symbol or lexeme.kind != "symbol":
             behind = f" after {after.text!r}" if after is not None else ""
             got = "the formula stops" if lexeme.kind == "end" else f"{lexeme.text!r} stands"
-            raise ParseError(f"{symbol!r} is missing{behind}: {got} at column {lexeme.column}")
+            hint = f": write {after.text}(x)" if after is not None and symbol == "(" else ""
+            where = f"{got} at column {lexeme.column}"
+            raise ParseError(f"{symbol!r} is missing{behind}: {where}{hint}")
         self._next += 1
 
     def _bounded(self, tokens: list[int]) -> list[int]:

@@ -132,9 +132,7 @@ def _root_mean_square(values: np.ndarray) -> np.ndarray:
 
 def bounded(curves: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Values outside the quartiles by more than ten times their distance, moved to there."""
-    empty = np.isnan(curves).all(axis=0)
-    quantile = np.nanquantile if np.isnan(curves).any() else np.quantile  # much faster
-    low, high = quantile(np.where(empty, 0.0, curves), (0.25, 0.75), axis=0)
+    low, high = _quantiles(curves, (0.25, 0.75))
     with np.errstate(over="ignore"):  # a bound beyond all numbers is none
         reach = _REACH * np.maximum(high - low, noise)
         clipped: np.ndarray = np.clip(curves, low - reach, high + reach)
@@ -161,10 +159,21 @@ def quantiles(
             sigmas = draws.sigmas(curves, None if bars is None else bars[part])
             noisy = draws.noise.observed(curves[None], sigmas[None], nodes[:, :, None])
             curves = noisy.reshape(-1, curves.shape[1])
-        empty = np.isnan(curves).all(axis=0)
-        at = np.nanquantile(np.where(empty, 0.0, curves), list(levels), axis=0)
-        values[part] = np.where(empty, np.nan, at).T
+        values[part] = _quantiles(curves, list(levels)).T
     return values
+
+
+def _quantiles(values: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """(levels, columns): NaN left out, which is slow, so only where there are any."""
+    missing = np.isnan(values)
+    some = missing.any(axis=0)
+    found = np.full((len(levels), values.shape[1]), np.nan)
+    if not some.all():
+        found[:, ~some] = np.quantile(values[:, ~some], levels, axis=0)
+    partly = some & ~missing.all(axis=0)
+    if partly.any():
+        found[:, partly] = np.nanquantile(values[:, partly], levels, axis=0)
+    return found
 
 
 def observations(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from dvisr.expression import mathml
+from dvisr.reporting.sections import typeset
 from dvisr.reporting.subject import Subject
 from dvisr.reporting.words import evidence_line, noise_line, share
 from dvisr.text import printable
@@ -19,7 +19,7 @@ def as_html(subject: Subject) -> str:
     colour = _COLOURS.get(verdict.word, "#777777")
     rows = "".join(
         f'<tr><td style="{_CELL};text-align:right">{escape(share(function.probability))}</td>'
-        f'<td style="{_CELL}">{mathml(function.modal, left=subject.target)}</td></tr>'
+        f'<td style="{_CELL}">{typeset(function, subject)}</td></tr>'
         for function in subject.posterior.functions[:_SHOWN]
     )
     reasons = "".join(f"<li>{escape(printable(reason))}</li>" for reason in verdict.reasons)

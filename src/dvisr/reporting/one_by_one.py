@@ -9,9 +9,9 @@ from dvisr.expression.mathml import constant_name
 from dvisr.posterior import Function
 from dvisr.reporting import figures, numbers
 from dvisr.reporting.markup import bar, density, figure, key, paragraphs, section, table, text
-from dvisr.reporting.sections import Figures, axis_choice, fit_figure, row_numbers
+from dvisr.reporting.sections import Figures, axis_choice, fit_figure, row_numbers, typeset
 from dvisr.reporting.subject import Subject, constants_of
-from dvisr.reporting.words import number, share, with_interval
+from dvisr.reporting.words import digits_of, number, share, with_interval
 
 _LISTED = 10  # functions with a bar
 _DRAWN, _PAIRED = 4000, 600  # draws of the constants, and of a pair of them
@@ -94,7 +94,7 @@ def _panel(subject: Subject, made: Figures, place: int, function: Function) -> s
     legend += key("band", "90 % of new observations")
     return (
         f"<div class='panel{chosen}' data-place='{place}'>"
-        f"<div class='formula headline'>{mathml(function.modal, left=subject.target)}</div>"
+        f"<div class='formula headline'>{typeset(function, subject)}</div>"
         f"<p class='soft'>Probability {share(function.probability)}, "
         f"{function.expression.complexity} tokens.</p>"
         f"<div class='two'>{figure(fit, legend + against, kind)}"
@@ -109,10 +109,11 @@ def _constants(subject: Subject, made: Figures, place: int, function: Function) 
         return "<p>It has no constants.</p>"
     places = function.weighed.resampled(_DRAWN, np.random.default_rng(0))
     draws = function.weighed.constants[places]
+    digits = digits_of(function)
     rows = [
         (
             f"<math>{constant_name(index, len(found))}</math>",
-            f"<span class='number'>{text(with_interval(constant))}</span>",
+            f"<span class='number'>{text(with_interval(constant, digits))}</span>",
             density(draws[:, index], constant),
         )
         for index, constant in enumerate(found)

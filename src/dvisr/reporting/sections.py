@@ -13,7 +13,7 @@ from dvisr.posterior import Function
 from dvisr.reporting import figures, numbers
 from dvisr.reporting.markup import bar, figure, key, section, table, text
 from dvisr.reporting.subject import Subject
-from dvisr.reporting.words import share, with_spread
+from dvisr.reporting.words import digits_of, share, with_spread
 
 _OFFERED = 12  # columns that a figure can be plotted against
 _MOST = 0.95  # of the probability, for "nearly all"
@@ -58,6 +58,11 @@ def offered(subject: Subject) -> list[int]:
     return [int(place) for place in np.argsort(shares, kind="stable")[:_OFFERED]]
 
 
+def typeset(function: Function, subject: Subject) -> str:
+    """At its most probable constants."""
+    return mathml(function.modal, digits=digits_of(function), left=subject.target)
+
+
 def row_numbers(subject: Subject) -> np.ndarray:
     """Of the rows that are drawn, in the table that they came from, from 1."""
     places, position = numbers.shown_rows(subject), subject.problem.position
@@ -82,7 +87,7 @@ def head(subject: Subject) -> str:
         f"<header><h1>{text(subject.target)} as a function of {of}</h1>"
         f"<p class='soft'>Formulas that the data make probable, with how sure each of them is.</p>"
         f"<p>{_sureness(subject)}</p>"
-        f"<div class='formula headline'>{mathml(first.modal, left=subject.target)}</div>"
+        f"<div class='formula headline'>{typeset(first, subject)}</div>"
         f"{_verdict(subject)}<dl class='facts'>{shown}</dl></header>"
         "<noscript><p>Figures need JavaScript; the text and the tables do not.</p></noscript>"
     )

@@ -7,10 +7,12 @@ from typing import Any
 
 from dvisr.checks import QUESTIONS, Verdict
 from dvisr.expression import infix
+from dvisr.posterior import Function
 from dvisr.reporting.subject import Constant, Subject, constants_of
 from dvisr.text import printable
 
 _PLAIN = (1e-4, 1e7)  # sizes that are written without a power of ten
+_LEAST, _MOST = 4, 8  # significant digits of a constant
 CONSTANTS_LABEL = "constants at their most probable values, with central 90 % intervals"
 
 
@@ -39,10 +41,21 @@ def with_spread(mean: float, std: float) -> str:
     return f"{number(mean, std)} ± {number(std, std)}"
 
 
-def with_interval(constant: Constant) -> str:
+def digits_of(function: Function) -> int:
+    """Significant digits of a function's constants, in its formula and beside it, so that they are
+    the same numbers: two of what is uncertain of the one that is known best."""
+    needed = [
+        math.floor(math.log10(abs(one.mode))) - math.floor(math.log10(_width(one))) + 2
+        for one in constants_of(function)
+        if one.mode and 0.0 < _width(one) < math.inf
+    ]
+    return min(max([_LEAST, *needed]), _MOST)
+
+
+def with_interval(constant: Constant, digits: int) -> str:
     """The most probable value, and from where to where."""
     low, high = ends(constant)
-    return f"{number(constant.mode, _width(constant))} ({low} to {high})"
+    return f"{constant.mode:.{digits}g} ({low} to {high})"
 
 
 def ends(constant: Constant) -> tuple[str, str]:
@@ -69,9 +82,10 @@ def function_lines(subject: Subject, top: int) -> list[str]:
     """Each function with its probability and, below, its constants."""
     lines = [f"Functions of {printable(subject.target)}, likeliest first"]
     for rank, function in enumerate(subject.posterior.functions[:top], 1):
-        formula = printable(infix(function.modal, digits=4))
+        digits = digits_of(function)
+        formula = printable(infix(function.modal, digits=digits))
         lines.append(f"{rank:>4}  {share(function.probability):>7}  {formula}")
-        found = "; ".join(with_interval(constant) for constant in constants_of(function))
+        found = "; ".join(with_interval(one, digits) for one in constants_of(function))
         if found:
             lines.append(f"{'':15}{found}")
     others = len(subject.posterior.functions) - top
@@ -120,7 +134,10 @@ def visited_line(found: dict[str, Any]) -> str:
     count = large(int(found["num_allowed"]))
     if found.get("exact"):
         return f"all {count} trees weighed"
-    text = f"{int(found['num_trees_visited']):,} trees visited of {count}"
+    visited = int(found["num_trees_visited"])
+    if visited == int(found["num_allowed"]):
+        return f"all {count} trees visited"
+    text = f"{visited:,} trees visited of {count}"
     listed = int(found.get("num_listed", 0))
     return f"{text}; the {listed:,} likeliest of the prior among them" if listed else text
 

@@ -66,7 +66,10 @@ def read(folder: Path, name: str) -> bytes:
         if promised == before:  # or else someone may be writing: look again
             break
         before = promised
-    raise BrokenFile(f"{folder / name} is not as it was written: {_fault(folder, name)}")
+    raise BrokenFile(
+        f"{folder / name} is not as it was written ({_fault(folder, name)}): take it from a copy, "
+        f"or fit again"
+    )
 
 
 def verify(folder: Path) -> dict[str, str]:
