@@ -92,7 +92,7 @@ def same(shown: str, printed: str) -> bool:
     return all(abs(a - b) <= 0.01 * max(1.0, abs(a), abs(b)) for a, b in zip(*numbers, strict=True))
 
 
-def workplace(folder: Path) -> Path:
+def place_with_tables(folder: Path) -> Path:
     """The folder with the tables of examples/ in it, as a reader has them."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     return folder
@@ -101,7 +101,9 @@ def workplace(folder: Path) -> Path:
 def main() -> None:
     place = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp())
     examples = examples_of(Path(sys.argv[1]).read_text("utf-8"))
-    for example, printed in zip(examples, outputs_of(examples, workplace(place)), strict=True):
+    for example, printed in zip(
+        examples, outputs_of(examples, place_with_tables(place)), strict=True
+    ):
         is_right = example.shown is None or same(example.shown, printed)
         print(f"---- {'as shown' if is_right else 'NOT AS SHOWN'}\n{example.typed}\n{printed}")
 

@@ -11,7 +11,7 @@ import pytest
 
 from dvisr.cli import cli
 from dvisr.data import cooling_table
-from tests.examples import ROOT, blocks_of, examples_of, outputs_of, same, workplace
+from tests.examples import ROOT, blocks_of, examples_of, outputs_of, place_with_tables, same
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -41,17 +41,17 @@ def test_there_are_examples() -> None:
 
 
 def test_the_readme(tmp_path: Path) -> None:
-    check([README], workplace(tmp_path))
+    check([README], place_with_tables(tmp_path))
 
 
 @pytest.mark.slow
 def test_the_tour(tmp_path: Path) -> None:
-    check([DOCS / name for name in TOUR], workplace(tmp_path))
+    check([DOCS / name for name in TOUR], place_with_tables(tmp_path))
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_page(name: str, tmp_path: Path) -> None:
-    check([DOCS / name], workplace(tmp_path))
+    check([DOCS / name], place_with_tables(tmp_path))
 
 
 def test_a_page_that_shows_something_else_is_noticed() -> None:

@@ -116,7 +116,10 @@ def _read_excel(content: bytes, name: str) -> pd.DataFrame:
     """The first sheet: its first row that is not empty has the names. Rows and columns that are
     empty throughout are left out."""
     try:
-        sheet = pd.read_excel(io.BytesIO(content), header=None)
+        # As the cells are: a column may be called NA, or 2020.
+        sheet = pd.read_excel(
+            io.BytesIO(content), header=None, dtype=object, keep_default_na=False, na_values=[""]
+        )
     except ImportError:
         raise ValueError(
             f"reading {name} needs the package openpyxl, which is not installed: install it, or "

@@ -121,6 +121,8 @@ def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
         (["--target", "y", "--maxsize", "9"], "No such option '--maxsize': use --max-tokens"),
         (["--target", "y", "--random-state", "9"], "use --seed, see dvisr fit --help"),
         (["--targt", "y"], "Did you mean '--target'"),
+        (["--target", "y", "---"], "No such option '---'"),
+        (["--target", "y", "--,"], "No such option '--,'"),
         (["--target", "y", "--recipe", "papr"], "did you mean 'paper'"),
         (["--target", "y", "--noise", "loud"], "noise must be a number above 0, infer, student"),
     ],

@@ -204,6 +204,14 @@ def test_excel_sheets(tmp_path: Path, rows: list[list[Any]]) -> None:
     check(read_table(packed))
 
 
+def test_names_of_columns_in_excel_are_what_the_cells_say(tmp_path: Path) -> None:
+    path = sheet(tmp_path / "t.xlsx", [["NA", 2020, "None"], [0.5, 1, 2], [1.5, 2.5, 3]])
+    table = read_table(path)
+    assert list(table.columns) == ["NA", "2020", "None"]
+    assert table["2020"].tolist() == [1.0, 2.5]
+    assert all(kind.kind in "if" for kind in table.dtypes)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

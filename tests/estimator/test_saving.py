@@ -43,6 +43,19 @@ def test_a_model_that_was_saved_answers_the_same(
         np.testing.assert_allclose(one[name], two[name], rtol=1e-6)
 
 
+def test_a_column_may_be_called_number(tmp_path: Path) -> None:
+    """Which is also the mark of a number that JSON has no word for."""
+    x = np.linspace(1.0, 2.0, 12)
+    model = DVISRRegressor(operators=("+", "*"), max_tokens=3, random_state=0)
+    model.fit(pd.DataFrame({"number": x}), 1.5 * x + 0.01 * np.cos(9.0 * x)).save(tmp_path / "run")
+    assert load(tmp_path / "run").inclusion_.to_dict() == model.inclusion_.to_dict()
+    strange = {"number": float("nan"), "other": {"number": float("inf")}, "more": [-np.inf]}
+    again = answers.restored(answers.finite(strange))
+    assert np.isnan(again["number"])
+    assert again["other"] == {"number": np.inf}
+    assert again["more"] == [-np.inf]
+
+
 @pytest.mark.parametrize("furthest", [3.0, 1e30, 1e60, 1e300, -1e308])
 def test_one_draw_far_away_leaves_the_others_their_digits(furthest: float) -> None:
     """The tail of a wide prior of constants reaches far; an interval must not shrink to a point."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
+import stat
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +69,36 @@ def test_mutated_files() -> None:
         assert hashlib.sha256(changed).hexdigest() == whole or (
             json.dumps(meta) == '{"x": 1}' and arrays["a"].tobytes() == np.arange(20.0).tobytes()
         )
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with files.whole(pipe) as place:
+        place.write_text("answer")
+    reader.join(10.0)
+    assert read == ["answer"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_stays_a_link_and_a_failure_leaves_the_file(tmp_path: Path) -> None:
+    file, link = tmp_path / "file.txt", tmp_path / "link.txt"
+    file.write_text("before")
+    link.symlink_to(file)
+    with files.whole(link) as place:
+        place.write_text("after")
+    assert link.is_symlink()
+    assert file.read_text() == "after"
+
+    def broken_off() -> None:
+        with files.whole(file) as place:
+            place.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        broken_off()
+    assert file.read_text() == "after"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "link.txt"]

@@ -90,6 +90,46 @@ def test_a_program_that_ends_at_any_call(tmp_path: Path) -> None:
     assert seen == {False, True}
 
 
+class Interrupting:
+    """Calls that reach the disk, after one of which Ctrl-C is pressed; the others work."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
+        self.count, self._at = 0, at
+        for name in CALLS:
+            patch.setattr(os, name, self._counted(getattr(os, name)))
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **named: Any) -> Any:
+            self.count += 1
+            found = call(*args, **named)
+            if self.count == self._at:
+                raise KeyboardInterrupt
+            return found
+
+        return counted
+
+
+def test_an_interrupt_after_any_call(tmp_path: Path) -> None:
+    """It is as before, or as asked: also right after the new manifest was put into its place."""
+    seen = set()
+    for at in range(1, calls_of_a_commit(tmp_path) + 1):
+        place = written(tmp_path / str(at))
+        with pytest.MonkeyPatch.context() as patch:
+            Interrupting(patch, at)
+            with pytest.raises(KeyboardInterrupt):
+                folder.commit(place, SECOND, DROPPED)
+        assert folder.verify(place) == {}, at
+        assert contents(place) in (FIRST, AFTER), at
+        seen.add(contents(place) == AFTER)
+    assert seen == {False, True}
+
+
+def test_a_run_without_a_file_that_is_asked_for(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"is a run without other\.txt: take it from a copy"):
+        folder.read(tmp_path / "run", "other.txt")
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_call_that_fails(tmp_path: Path, number: int) -> None:
     """A full disk, say: the error is told, unless the new contents count already."""

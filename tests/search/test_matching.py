@@ -78,6 +78,14 @@ def test_likely_trees_are_listed_once_for_a_language() -> None:
         other = _Asked.of(*asked_of(problem), 100)
         assert other == first
         assert _distinct(other) is _distinct(first)
+    swapped = make_problem(
+        Dataset.create(X, X[:, 1], feature_names=["b", "a", "u", "v"]),
+        operators=OPERATORS, constants=True, max_tokens=15, max_constants=4,
+        constraints="default,max-repeats:a=1", tree_prior="science", constant_prior="decades",
+        noise="infer",
+    )  # fmt: skip
+    ruled = problem_of(X[:, 0], constraints="default,max-repeats:a=1")
+    assert _Asked.of(*asked_of(ruled), 100) != _Asked.of(*asked_of(swapped), 100)
     for options in ({"tree_prior": "size-balanced"}, {"max_tokens": 13}, {"constraints": "none"}):
         assert _Asked.of(*asked_of(problem_of(X[:, 0], **options)), 100) != first
     assert _Asked.of(*asked_of(problem_of(X[:, 0])), 101) != first

@@ -134,3 +134,16 @@ def test_undefined_on_a_row_is_undefined() -> None:
     number = next(n for n, t in enumerate(trees) if [int(v) for v in t if v >= 0] == log_x)
     assert whole[number] == looks.log_marginal[number] == -np.inf
     assert race.num_fitted[-1] > 0
+
+
+def test_once_it_is_late_trees_stay_where_they_are() -> None:
+    """One is weighed on all rows all the same, to make an answer of; the others are estimated."""
+    problem = PROBLEMS["much noise"]
+    trees = enumerate_trees(problem.grammar)
+    log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
+    engine = Engine.in_parts(problem, 100, np.random.default_rng(0), 1)
+    race = Race(engine, OWN.num_starts, OWN.hopeless, OWN.hopeless_a_row, lambda: True)
+    looks = race.look(trees, log_prior)
+    assert np.isfinite(looks.log_marginal).sum() == 1
+    assert race.num_fitted[-1] == 1
+    assert np.isfinite(looks.estimate).mean() > 0.5

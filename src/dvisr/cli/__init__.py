@@ -86,20 +86,20 @@ def main() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.NoSuchOption as error:
-        _fail(_other_option(error) or error.format_message())
+        code = _fail(_other_option(error) or error.format_message())
     except click.MissingParameter as error:
         path = "dvisr" if error.ctx is None else error.ctx.command_path
-        _fail(f"{error.format_message().rstrip('.')}: {path} --help says what it is")
+        code = _fail(f"{error.format_message().rstrip('.')}: {path} --help says what it is")
     except click.ClickException as error:
-        _fail(error.format_message())
+        code = _fail(error.format_message())
     except (ValueError, MemoryError) as error:
-        _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
+        code = _fail(str(error) or "there is not enough memory for this: lower --max-tokens")
     except BrokenPipeError:  # `dvisr ... | head`: the reader has gone, which is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(OK)
+        code = OK
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}: make room there, or choose another place")
+        code = _fail(f"{place}{error.strerror or error}: make room there, or choose another place")
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         code = INTERRUPTED
@@ -119,6 +119,8 @@ def _other_option(error: click.NoSuchOption) -> str | None:
 
     name = error.option_name.lstrip("-").replace("-", "_")
     words = OURS.get(name, name).replace("=", " ").replace(",", " ").split()
+    if not words:
+        return None
     own = _IN_PYTHON.get(words[0], f"--{words[0].replace('_', '-')}")
     known = [] if error.ctx is None else error.ctx.command.params
     if not any(own in parameter.opts for parameter in known) or error.ctx is None:
@@ -126,9 +128,9 @@ def _other_option(error: click.NoSuchOption) -> str | None:
     return f"No such option {error.option_name!r}: use {own}, see {error.ctx.command_path} --help"
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> int:
     click.echo(f"dvisr: {printable(' '.join(message.split()))}", err=True)
-    sys.exit(WRONG_REQUEST)
+    return WRONG_REQUEST
 
 
 @click.group(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dvisr.cli.console import finite, late_progress, new_console, print_lines
-from dvisr.cli.options import chosen_noise, noise_option, table_options
+from dvisr.cli.options import SEED, chosen_noise, noise_option, table_options
 from dvisr.text import printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--coverage", default=0.9, show_default=True, help="Of the intervals of the constants."
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, show_default=True, type=SEED)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def compare(
     data: str,

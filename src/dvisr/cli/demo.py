@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from dvisr.cli.console import new_console
-from dvisr.cli.fit import check_saved, fitted
+from dvisr.cli.fit import check_saved, fitted, status_of
 from dvisr.cli.output import check_folder
 from dvisr.cli.report import NAME
 
@@ -46,8 +46,8 @@ def demo(table: str, out: Path) -> int | None:
     console = new_console()
     made = _planets(console, out) if table == "planets" else _cooling(console, out)
     check_saved(made, out)
-    if made.told_to_end is not None:
-        return made.told_to_end
+    if (status := status_of(made)) is not None:
+        return status
     _write_report(console, made.model, out)
     console.print("\nYour own table: dvisr fit DATA.csv --target COLUMN --out FOLDER")
     return None

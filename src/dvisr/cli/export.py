@@ -172,10 +172,11 @@ def _function_draws(model: DVISRRegressor, index: int) -> pd.DataFrame:
 
 
 def _write_netcdf(model: DVISRRegressor, out: Path) -> None:
-    temporary = out.with_name(f".{out.name}.part")
+    from dvisr.runs.files import whole
+
     try:
-        model.to_datatree().to_netcdf(temporary)
-        temporary.replace(out)
+        with whole(out) as place:
+            model.to_datatree().to_netcdf(place)
     except (ImportError, ValueError) as error:
         if "h5netcdf" not in str(error) and "netCDF4" not in str(error):
             raise
@@ -183,5 +184,3 @@ def _write_netcdf(model: DVISRRegressor, out: Path) -> None:
             "writing netcdf needs the package h5netcdf or netCDF4, and neither is installed: "
             "install one, or choose another format"
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -127,9 +127,14 @@ def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: fl
             for line in _next(out, model.interrupted_):
                 console.print(Text(printable(line)), soft_wrap=True)  # commands are in one piece
     check_saved(made, out)
+    return status_of(made)
+
+
+def status_of(made: Fitted) -> int | None:
+    """What the command exits with, the answer being there."""
     if made.told_to_end is not None:
         return made.told_to_end
-    return INTERRUPTED if model.diagnostics_.get("stopped_by") == "signal" else None
+    return INTERRUPTED if made.model.diagnostics_.get("stopped_by") == "signal" else None
 
 
 def check_saved(made: Fitted, out: Path | None) -> None:

@@ -27,11 +27,7 @@ def write_text(text: str, out: str | None) -> None:
     path = Path(out)
     if path.is_dir():
         raise ValueError(f"{out!r} is a folder: give the name of a file")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text if text.endswith("\n") else text + "\n")
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    from dvisr.runs.files import whole  # it imports NumPy, which help can do without
+
+    with whole(path) as place, place.open("w", encoding="utf-8", newline="") as file:
+        file.write(text if text.endswith("\n") else text + "\n")

@@ -16,6 +16,8 @@ from dvisr.marginal import Weighed
 from dvisr.posterior import Draws, Function, Posterior, Tree
 from dvisr.problem import Problem
 
+# Of the diagnostics: what every summary has.
+_SHOWN = ("num_rows", "r2", "num_allowed", "num_trees_visited")
 _ROUNDING = 1e-6  # of sums of probabilities
 _SMALLEST = np.finfo(np.float32).tiny  # that has all of its 24 bits
 
@@ -143,7 +145,10 @@ def from_file(arrays: dict[str, np.ndarray], values: dict[str, Any], problem: Pr
     """Raises `ValueError`, `KeyError` or `TypeError` for what `to_file` did not make."""
     values = restored(values)
     diagnostics = values["diagnostics"]
-    if not isinstance(diagnostics, dict) or not isinstance(values["interrupted"], bool):
+    is_told = isinstance(diagnostics, dict) and all(
+        isinstance(diagnostics.get(name), (int, float)) for name in _SHOWN
+    )
+    if not is_told or not isinstance(values["interrupted"], bool):
         raise ValueError("its diagnostics are not as they were written")
     return Outcome(
         posterior=_posterior(values, arrays, problem),
@@ -318,7 +323,7 @@ def finite(value: Any) -> Any:
 
 def restored(value: Any) -> Any:
     if isinstance(value, dict):
-        if set(value) == {"number"}:
+        if set(value) == {"number"} and isinstance(value["number"], str):
             return float(value["number"])
         return {name: restored(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -263,20 +263,21 @@ class DVISRRegressor(
         recorder: Recorder | None,
     ) -> DVISRRegressor:
         heard = Heard()
-        with heard.listening(), kept_programs():
-            outcome = fitter.fit(
-                problem,
-                budget,
-                seed=seed,
-                progress=progress,
-                should_stop=heard.is_any,
-                keeper=recorder,
-            )
-        self._fitter = fitter if self.warm_start else None  # what was visited takes much room
-        self._seed: int | None = seed
-        self._keep(problem, outcome)
-        if recorder is not None:
-            recorder.finish(self, fitter)
+        with heard.listening():  # until it is kept
+            with kept_programs():
+                outcome = fitter.fit(
+                    problem,
+                    budget,
+                    seed=seed,
+                    progress=progress,
+                    should_stop=heard.is_any,
+                    keeper=recorder,
+                )
+            self._fitter = fitter if self.warm_start else None  # what was visited takes much room
+            self._seed: int | None = seed
+            self._keep(problem, outcome)
+            if recorder is not None:
+                recorder.finish(self, fitter)
         memory.let_go(None if self.warm_start else fitter)
         heard.pass_on()
         if self.verdict_.grade:

@@ -29,7 +29,7 @@ RUN = "run.toml"
 DATA = "data.safetensors"
 FILE = "model.safetensors"
 HISTORY = "history.csv"
-FORMAT = 4
+FORMAT = 5
 _PACKAGES = ("numpy", "scipy", "numba", "jax", "equinox")
 _WRONG = (
     KeyError,
@@ -165,8 +165,9 @@ def load(path: Any) -> DVISRRegressor:
             f"there is no fitted model in {str(path)!r} yet, but a run that was broken off: "
             f"go on with dvisr resume {path}"
         )
-    begun = read_beginning(place)
-    arrays, values = files.from_bytes(folder.read(place, FILE), place / FILE)
+    content = folder.read_together(place, (RUN, DATA, FILE))
+    begun = _beginning_of(content, place)
+    arrays, values = files.from_bytes(content[FILE], place / FILE)
     return answered(begun, arrays, values, place / FILE)
 
 
@@ -191,10 +192,14 @@ def is_answered(place: Path, planned: int | None) -> bool:
 
 def read_beginning(place: Path) -> Begun:
     """What `beginning` wrote."""
-    described = toml.from_toml(folder.read(place, RUN), place / RUN)
+    return _beginning_of(folder.read_together(place, (RUN, DATA)), place)
+
+
+def _beginning_of(content: dict[str, bytes], place: Path) -> Begun:
+    described = toml.from_toml(content[RUN], place / RUN)
     if described.get("format") != FORMAT:
         raise ValueError(f"{place} was written by another version: fit again and save anew")
-    arrays, about = files.from_bytes(folder.read(place, DATA), place / DATA)
+    arrays, about = files.from_bytes(content[DATA], place / DATA)
     try:
         return _begun(described, arrays, about)
     except _WRONG as error:

@@ -52,6 +52,12 @@ def network_of(name: str) -> DataNetwork:
         return load_network(Path(path))[0]
 
 
+@functools.lru_cache(maxsize=2)
+def digest_of(name: str) -> str:
+    """Of the weights of `network_of`."""
+    return digest(named_arrays(network_of(name)))
+
+
 def why_not(problem: Problem) -> str:
     """Why a fit can't have the network that reads data, or an empty text."""
     if trees_only_writer(problem.grammar, problem.tree_prior).walk is None:
@@ -95,6 +101,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._first: Future[list[np.ndarray]] | None = None
         self._compiling: Future[None] | None = None
         self._is_given_up = False
+        self._is_restored = False
 
     @property
     def unfolded(self) -> Unfolded:
@@ -242,15 +249,18 @@ class PretrainedNetwork(AbstractNetwork):
         return {**named_arrays(self.unfolded.adapter), "weights": self._digest()}
 
     def _digest(self) -> np.ndarray:
-        found = digest(named_arrays(network_of(self._settings.network)))
-        return np.frombuffer(bytes.fromhex(found), dtype=np.uint8)
+        return np.frombuffer(bytes.fromhex(digest_of(self._settings.network)), dtype=np.uint8)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         if not np.array_equal(state["weights"], self._digest()):
             raise ValueError("the network's weights are not those that the run began with")
-        assert self._first is not None
-        self._first.result()
-        self._first = None
+        self._is_restored = True
+
+    def catch_up(self, is_late: Callable[[], bool]) -> None:
+        """A search that goes on has visited the first draws already, but they must be there."""
+        if self._is_restored and self._first is not None and is_done_in_time(self._first, is_late):
+            self._first.result()
+            self._first = None
 
 
 def foremost(search: Search, most: int) -> np.ndarray:

@@ -148,6 +148,7 @@ class SearchFitter(AbstractFitter):
             if keeper is not None:
                 keeper.after_search()
             search.is_whole, search.after_step = False, _nothing
+            search.heed(limit.is_over)
             self.search = search
             outcome = self._outcome(search, limit, is_whole)
             search.teller = Teller()
@@ -219,7 +220,9 @@ class SearchFitter(AbstractFitter):
         phase = search.teller.phase
         search.teller.tell(steps_end=None)
         if search.network is not None and not search.network.is_ready():
-            search.network.give_up()
+            search.network.catch_up(limit.is_over)
+            if not search.network.is_ready():
+                search.network.give_up()
         weigher = FormWeigher(search)
         weigher.complete(limit)
         weigher.weigh_likely(limit)
@@ -258,21 +261,9 @@ class SearchFitter(AbstractFitter):
             posterior=posterior,
             verdict=verdict,
             diagnostics={
-                "exact": posterior.is_exact,
-                "num_trees_visited": len(search.visited.trees),
-                "num_forms_visited": search.visited.num_forms,
-                "num_allowed": search.num_allowed,
-                "num_listed": search.num_listed,
-                "listed_share": search.listed_share,
-                "shown_share": float(sum(f.probability for f in posterior.functions)),
-                "num_steps": len(search.history),
-                "num_rows": search.problem.likelihood.count,
-                "num_raced_rows": search.race.num_rows,
-                "num_forms_on_all_rows": search.visited.num_weighed,
+                **_told(search, posterior),
                 "r2": r2,
                 "other_priors": {other.name: other.as_rows() for other in others},
-                "network": None if search.network is None else search.network.name,
-                "why_plain": search.why_plain,
                 "stopped_by": stopped_by(is_whole, limit.is_stopped()),
                 **measured,
             },
@@ -319,6 +310,25 @@ class SearchFitter(AbstractFitter):
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         return made
+
+
+def _told(search: Search, posterior: Posterior) -> dict[str, Any]:
+    """Diagnostics of what was visited, and by whom."""
+    return {
+        "exact": posterior.is_exact,
+        "num_trees_visited": len(search.visited.trees),
+        "num_forms_visited": search.visited.num_forms,
+        "num_allowed": search.num_allowed,
+        "num_listed": search.num_listed,
+        "listed_share": search.listed_share,
+        "shown_share": float(sum(f.probability for f in posterior.functions)),
+        "num_steps": len(search.history),
+        "num_rows": search.problem.likelihood.count,
+        "num_raced_rows": search.race.num_rows,
+        "num_forms_on_all_rows": search.visited.num_weighed,
+        "network": None if search.network is None else search.network.name,
+        "why_plain": search.why_plain,
+    }
 
 
 def stopped_by(is_whole: bool, is_told: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import math
 import signal
@@ -95,18 +96,23 @@ def _listener(tell: Callable[[float], None]) -> Any:
     from numba.core import event  # here, since files that import it at once count as compiled code
 
     lock, open_since = threading.Lock(), [0.0]
-    begun: list[Any] = []
+    begun: collections.Counter[int] = collections.Counter()  # by thread
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:
             with lock:
                 if not begun:
                     open_since[0] = time.perf_counter()
-                begun.append(event)
+                begun[threading.get_ident()] += 1
 
         def on_end(self, event: Any) -> None:
+            own = threading.get_ident()
             with lock:
-                begun.pop()
+                if own not in begun:  # it began before anyone listened
+                    return
+                begun[own] -= 1
+                if begun[own] == 0:
+                    del begun[own]
                 if not begun:
                     tell(time.perf_counter() - open_since[0])
 

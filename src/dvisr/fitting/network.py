@@ -37,7 +37,7 @@ class AbstractNetwork(abc.ABC):
 
     @abc.abstractmethod
     def compile(self) -> None:
-        """Whatever must be compiled, before the clock starts, or beside the search."""
+        """Whatever must be compiled for it, beside the search if it can be."""
 
     @abc.abstractmethod
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
@@ -47,6 +47,9 @@ class AbstractNetwork(abc.ABC):
     def is_ready(self) -> bool:
         """Whether it can be taught and drawn from without waiting."""
         return True
+
+    def catch_up(self, is_late: Callable[[], bool]) -> None:  # noqa: B027
+        """After it was restored: wait for what it does beside the search, until it grows late."""
 
     def give_up(self) -> None:  # noqa: B027
         """What it still does beside the search is of no use any more."""

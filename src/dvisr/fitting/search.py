@@ -80,7 +80,9 @@ class Search:
         rng = np.random.default_rng([seed, _STREAM])
         fewest = len(problem.data.y) if self.is_enumerated else own.raced_rows
         self.engine = Engine.in_parts(problem, fewest, rng, num_threads)
-        self.race = Race(self.engine, own.num_starts, own.hopeless, own.hopeless_a_row)
+        self.race = Race(
+            self.engine, own.num_starts, own.hopeless, own.hopeless_a_row, lambda: self._is_late()
+        )
         is_symmetric = problem.constant_prior.is_symmetric
         self._algebra = make_algebra(grammar.library, symmetric_constants=is_symmetric)
         self.visited = VisitedTrees(
@@ -134,7 +136,8 @@ class Search:
         return Looks(found, found)
 
     def prepare(self) -> None:
-        """Whatever must be compiled, before the clock starts."""
+        """Whatever must be compiled: host code, which counts as no time, and the network's
+        programs, beside the search if they can be."""
         own = self.settings.search
         with self.teller.phase("compiling what a first fit needs"):
             self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
@@ -176,6 +179,10 @@ class Search:
                 self.after_step()
         self._seconds += time.perf_counter() - began
         return True
+
+    def heed(self, is_late: Callable[[], bool]) -> None:
+        """After the search: when what is still visited must end."""
+        self._is_late = is_late
 
     def _noted(self, limit: Limit) -> bool:
         """Whether the search is over; once it is, what is left of a step is left out."""

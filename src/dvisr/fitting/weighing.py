@@ -110,7 +110,7 @@ class FormWeigher:
     def left_share(self) -> float:
         """Of the posterior: what likely forms have whose integrals there was no time for."""
         shares = self.shares()
-        due = [f for f in self._due(shares) if not self.is_closed(f) and f not in self._is_precise]
+        due = [f for f in self._due(shares) if not self.is_closed(f) and f not in self.weighed]
         return float(shares[due].sum())
 
     def is_closed(self, form: int) -> bool:

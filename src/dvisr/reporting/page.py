@@ -6,8 +6,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import threading
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,19 +13,15 @@ from typing import Any
 from dvisr.reporting import one_by_one, sections, support
 from dvisr.reporting.markup import text
 from dvisr.reporting.subject import Subject
+from dvisr.runs.files import whole
 
 
 def write_report(subject: Subject, path: Path, top: int) -> Path:
     """Write the file, whole or not at all."""
     page = report(subject, top)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole(path) as place:
+        place.write_text(page, encoding="utf-8")
     return path
 
 

@@ -3,11 +3,12 @@ and moved into it, with a digest of everything. Nothing in such a file is ever e
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,28 @@ class BrokenFile(ValueError):
     """A file that is no file of ours, or was damaged."""
 
 
-def save(path: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file that shall be whole or not there: beside its place, and moved into it
+    in the end. What is no file (a device, a pipe) is written to as it is."""
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        yield place
+        return
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        write_synced(temporary, to_bytes(arrays, meta))
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        yield temporary
+        os.replace(temporary, place)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as temporary:
+        write_synced(temporary, to_bytes(arrays, meta))
+    sync_folder(path.parent)
 
 
 def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -53,22 +53,39 @@ def read_manifest(folder: Path) -> dict[str, str]:
     return {row[2]: row[1] for row in rows if row is not None}
 
 
+class NotPartOfRun(BrokenFile):
+    """A file that the manifest does not name."""
+
+
 def read(folder: Path, name: str) -> bytes:
     """A file's contents, which are those that the manifest promises."""
-    before = None
+    return read_together(folder, (name,))[name]
+
+
+def read_together(folder: Path, names: Collection[str]) -> dict[str, bytes]:
+    """The contents of files, all of them as one manifest promises them."""
+    before, missing = None, ""
     for _ in range(_TRIES):
         promised = read_manifest(folder)
-        if name not in promised:
-            raise KeyError(name)
-        content = _promised(folder, name, promised[name])
-        if content is not None:
-            return content
+        found = {}
+        for name in names:
+            if name not in promised:
+                raise NotPartOfRun(
+                    f"{folder} is a run without {name}: take it from a copy, or fit again"
+                )
+            content = _promised(folder, name, promised[name])
+            if content is None:
+                missing = name
+                break
+            found[name] = content
+        if len(found) == len(names):
+            return found
         if promised == before:  # or else someone may be writing: look again
             break
         before = promised
     raise BrokenFile(
-        f"{folder / name} is not as it was written ({_fault(folder, name)}): take it from a copy, "
-        f"or fit again"
+        f"{folder / missing} is not as it was written ({_fault(folder, missing)}): take it from a "
+        f"copy, or fit again"
     )
 
 
@@ -82,7 +99,7 @@ def verify(folder: Path) -> dict[str, str]:
     for name in names:
         try:
             read(folder, name)
-        except KeyError:  # it was dropped by now
+        except NotPartOfRun:  # it was dropped by now
             continue
         except BrokenFile:
             wrong[name] = _fault(folder, name)
@@ -98,7 +115,7 @@ def strangers(folder: Path) -> list[str]:
 
 def commit(folder: Path, changed: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
     """Files with new contents, and files that are no longer part of the run, at once. Whoever
-    calls this holds the lock. After an error it is all as before."""
+    calls this holds the lock. After an error, or an interrupt, it is all as before or as asked."""
     before = read_manifest(folder) if is_run(folder) else _none_of(folder, changed)
     after = {name: digest for name, digest in before.items() if name not in dropped}
     after |= {name: hashlib.sha256(content).hexdigest() for name, content in changed.items()}
@@ -110,9 +127,8 @@ def commit(folder: Path, changed: Mapping[str, bytes], dropped: Collection[str] 
         sync_folder(folder)
         os.replace(_beside(folder, MANIFEST), folder / MANIFEST)
     except BaseException:
-        with contextlib.suppress(OSError):
-            for name in (*changed, MANIFEST):
-                os.unlink(_beside(folder, name))
+        with contextlib.suppress(OSError, BrokenFile):  # by the manifest that is there now
+            _settle(folder, read_manifest(folder) if is_run(folder) else {})
         raise
     sync_folder(folder)
     with contextlib.suppress(OSError):  # the new contents count, wherever they are

@@ -10,11 +10,13 @@ that it has by then, unless it is behind by more than the error may come to.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from dvisr.marginal import Engine
 
+_POINTS_AT_ONCE = 1_000_000  # trees times rows, between two looks at the clock
 _NEAR = 7.0  # nats: a thousandth
 
 
@@ -46,14 +48,22 @@ class Race:
     hopeless, hopeless_a_row : float
         Nats behind the likeliest tree from which on a tree is left: so many, and so many more for
         each row that a row of the part stands for.
+    is_late : callable, optional
+        Once it is late, trees stay at the part that they have come to, if one was ever weighed on
+        all rows.
     """
 
     def __init__(
-        self, engine: Engine, num_starts: int, hopeless: float, hopeless_a_row: float
+        self,
+        engine: Engine,
+        num_starts: int,
+        hopeless: float,
+        hopeless_a_row: float,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> None:
         parts, count = engine.levels[:-1], engine.likelihood.count
         self._levels = [*(part.standing_for(count) for part in parts), engine]
-        self._num_starts = num_starts
+        self._num_starts, self._is_late = num_starts, is_late
         rows = len(engine.X)
         self._margins = [hopeless + hopeless_a_row * rows / len(e.X) for e in self._levels[:-1]]
         # Log joints of the likeliest tree so far, on each part and on all rows.
@@ -97,6 +107,24 @@ class Race:
         """The least log joint on a part with which a tree goes on from there."""
         return float(self.reference[level]) - self._margins[level]
 
+    def _fitted(
+        self, level: int, trees: np.ndarray, modes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """From given modes: the log marginals and the modes there, of as many trees, from the first
+        on, as there is time for."""
+        engine, count = self._levels[level], 0
+        log_marginal, found = np.full(len(trees), -np.inf), np.full(modes.shape, np.nan)
+        size = max(1, _POINTS_AT_ONCE // len(engine.X))
+        while count < len(trees):
+            if np.isfinite(self.reference[-1]) and self._is_late():
+                break
+            part = slice(count, min(count + size, len(trees)))
+            fits = engine.fit(trees[part], starts=modes[part])
+            log_marginal[part] = fits.log_marginal
+            found[part, :, : fits.modes.shape[2]] = fits.modes
+            count = part.stop
+        return log_marginal[:count], found[:count]
+
     def _climb(
         self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, modes: np.ndarray
     ) -> Looks:
@@ -109,12 +137,13 @@ class Race:
         for level in range(last):
             goes_on = np.isfinite(joints[level, alive]) & (joints[level, alive] > self._bar(level))
             alive, modes = alive[goes_on], modes[goes_on]
+            log_marginal, modes = self._fitted(level + 1, trees[alive], modes)
+            alive = alive[: len(modes)]
             if len(alive) == 0:
                 break
-            fits = self._levels[level + 1].fit(trees[alive], starts=modes)
             self.num_fitted[level + 1] += len(alive)
-            joints[level + 1, alive] = fits.log_marginal + log_prior[alive]
-            reached[alive], modes = level + 1, fits.modes
+            joints[level + 1, alive] = log_marginal + log_prior[alive]
+            reached[alive] = level + 1
         self._look_again(trees, log_prior, joints[last], reached == last)
         is_whole = reached == last
         if is_whole.any():

@@ -105,7 +105,11 @@ class _Asked:
         leading = set(leading_columns(data.X, data.y, _MOST_COLUMNS).tolist())
         variables = library.ids_of_kind(Kind.VARIABLE)
         others = tuple(n for n in variables if library[n].column not in leading)
-        words = tuple(token.column if token.column >= 0 else token for token in library)
+        named = {name for rule in problem.grammar.rules for name in rule.names()}
+        words = tuple(
+            token.column if token.column >= 0 and token.name not in named else token
+            for token in library
+        )
         kind = (words, problem.grammar.rules, weights_of(*parts))
         return cls(kind, parts, algebra, most, others)
 

@@ -293,7 +293,8 @@ class VisitedTrees:
         for numbers, count in ((tree_form, num_forms), (likeliest, num_trees)):
             if numbers.dtype != np.int32 or not ((numbers >= 0) & (numbers < count)).all():
                 raise ValueError("the numbers of visited trees are out of range")
-        logs = [state[n] for n in ("tree_log_prior", "form_log_marginal", "form_log_prior")]
+        names = ("tree_log_prior", "form_log_marginal", "form_log_prior", "form_estimate")
+        logs = [state[name] for name in names]
         if any(log.dtype != np.float64 or np.isnan(log).any() for log in logs):
             raise ValueError("the logarithms of visited trees are no numbers")
         if (tree_form[likeliest] != np.arange(num_forms)).any() or counts.min() < 0:
