@@ -61,6 +61,7 @@ class Watched:
         settings = dataclasses.replace(own, search=changed)
         self.search = Search(problem, settings, num_samples=BATCH, seed=0)
         self.seconds: collections.Counter[str] = collections.Counter()
+        self._beside: collections.Counter[str] = collections.Counter()  # of another thread
         self.first: list[str] = []  # of each form: the kind that visited it
         self._kinds = [LISTED]
         self._origin: dict[bytes, str] = {}  # of trees that are visited among others
@@ -89,8 +90,11 @@ class Watched:
         def noting(trees: np.ndarray, *arguments: Any, **options: Any) -> np.ndarray:
             found = visit(trees, *arguments, **options)
             for number in range(len(self.first), search.visited.num_forms):
-                tree = search.visited.form_tree[number].tobytes()
-                self.first.append(self._origin.get(tree, self._kinds[-1]))
+                kind = self._kinds[-1]
+                if kind in (LISTED, NEIGHBOURS):  # pairs and draws are visited among these
+                    tree = search.visited.likeliest_tree(number).tobytes()
+                    kind = self._origin.get(tree, kind)
+                self.first.append(kind)
             return found
 
         search.visited.visit = noting  # type: ignore[method-assign]
@@ -106,20 +110,21 @@ class Watched:
             table = matching.__get__(search)
             if own.matched_at_start:
                 made = table.likeliest(own.matched_at_start, search._is_late)
-                parts.append(self._remembered(made, CONTEXTS, began))
+                self._beside[CONTEXTS] += time.perf_counter() - began
+                parts.append(self._remembered(made, CONTEXTS))
             began = time.perf_counter()
             if own.paired_at_start:
                 pairing = Pairing(search.problem, table, own.pair_functions)
                 threads = search.engine.num_threads
                 made = pairing.likeliest(own.paired_at_start, threads, search._is_late)
-                parts.append(self._remembered(made, PAIRS, began))
+                self._beside[PAIRS] += time.perf_counter() - began
+                parts.append(self._remembered(made, PAIRS))
             nothing = np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)
             return np.concatenate([nothing, *parts])
 
         return found
 
-    def _remembered(self, trees: np.ndarray, kind: str, began: float) -> np.ndarray:
-        self.seconds[kind] += time.perf_counter() - began
+    def _remembered(self, trees: np.ndarray, kind: str) -> np.ndarray:
         for tree in trees:
             self._origin.setdefault(tree.tobytes(), kind)
         return trees
@@ -149,7 +154,8 @@ class Watched:
         function = getattr(owner, name)
 
         def run(*arguments: Any) -> Any:
-            return self._remembered(function(*arguments), kind, time.perf_counter())
+            with self._kind(kind):
+                return self._remembered(function(*arguments), kind)
 
         setattr(owner, name, run)
 
@@ -159,6 +165,10 @@ class Watched:
         limit._search_end = time.perf_counter() + seconds
         self.search.run(1000, limit)
         return tuple(int(t) for t in self.search.visited.form_tree[self.best] if t >= 0)
+
+    def spent(self) -> dict[str, float]:
+        """Seconds by kind of move."""
+        return {**self.seconds, **self._beside}
 
     @property
     def best(self) -> int:
@@ -184,7 +194,7 @@ def measure(folder: Path, seconds: float) -> Iterator[dict[str, Any]]:
                 "is_first": is_law(problem, tokens, formula),
                 "log_joint": float(watched.search.visited.form_log_joint[watched.best]),
                 "found_by": watched.first[watched.best],
-                "spent": {kind: round(spent, 3) for kind, spent in watched.seconds.items()},
+                "spent": {kind: round(spent, 3) for kind, spent in watched.spent().items()},
                 "steps": len(watched.search.history),
             }
 
