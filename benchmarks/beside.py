@@ -2,12 +2,13 @@
 the planets in a new process and in one that has made a fit before.
 
     git worktree add ../earlier 80d98ab
-    python -m benchmarks.beside ../earlier --rounds 3
+    python -m benchmarks.beside run ../earlier --rounds 3
+    python -m benchmarks.beside show
 
 Each measurement is a process of its own, first of one revision, then of the other. What Numba
 compiles is compiled before and kept; what JAX compiles is kept if the revision itself keeps it.
 Seconds of a cold fit are those of the whole command, `dvisr fit examples/planets.csv`. The results
-go into docs/beside.json.
+go into docs/beside.json, and a table of them into docs/speed.md.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from benchmarks.beyond_shown import with_tables
 
 ROOT = Path(__file__).parent.parent
-FOUND = ROOT / "docs" / "beside.json"
+PAGE, FOUND = ROOT / "docs" / "speed.md", ROOT / "docs" / "beside.json"
 
 WARM = """
 import time, warnings
@@ -86,16 +90,31 @@ def measure(folder: Path) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("other", type=Path, help="A checkout of another revision.")
-    parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    folders = {"this": ROOT, "other": asked.other.resolve()}
+def table(found: dict[str, Any]) -> str:
+    lines = [
+        f"| | this revision | {found['other']} | times as fast |",
+        "| --- | --- | --- | --- |",
+    ]
+    for key, own in found["medians"]["this"].items():
+        other = found["medians"]["other"][key]
+        is_rate = key == "trees a second"
+        times = own / other if is_rate else other / own
+        shown = [f"{value:,.0f}" if is_rate else f"{value:.1f} s" for value in (own, other)]
+        lines.append(f"| {key} | {shown[0]} | {shown[1]} | {times:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def show() -> None:
+    made = table(json.loads(FOUND.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), {"beside": made}))
+
+
+def compared(other: Path, num_rounds: int) -> dict[str, Any]:
+    folders = {"this": ROOT, "other": other.resolve()}
     for folder in folders.values():
         measure(folder)  # compiles
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
-    for _ in range(asked.rounds):
+    for _ in range(num_rounds):
         for name, folder in folders.items():
             rounds[name].append(measure(folder))
             print(name, rounds[name][-1], flush=True)
@@ -107,11 +126,21 @@ def main() -> None:
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=folders["other"], capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    FOUND.write_text(json.dumps({"other": revision, "medians": medians}, indent=1) + "\n")
-    for key, own in medians["this"].items():
-        other = medians["other"][key]
-        times = own / other if key == "trees a second" else other / own
-        print(f"{key}: {own:.4g}, {revision} {other:.4g}: {times:.2f} times as fast")
+    return {"other": revision, "medians": medians}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run")
+    running.add_argument("other", type=Path, help="A checkout of another revision.")
+    running.add_argument("--rounds", type=int, default=3)
+    commands.add_parser("show")
+    asked = parser.parse_args()
+    if asked.command == "run":
+        found = compared(asked.other, asked.rounds)
+        FOUND.write_text(json.dumps(found, indent=1) + "\n")
+    show()
 
 
 if __name__ == "__main__":

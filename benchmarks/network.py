@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.beyond_shown import with_tables
 from benchmarks.feynman import feynman_cases, is_law, law_log_joint
 from dvisr.fitting.limits import Limit
 
@@ -291,6 +292,20 @@ def _is_first_at(changes: list[Any], when: float) -> bool:
     return bool(latest and latest[-1])
 
 
+def trace_table(rows: list[dict[str, Any]]) -> str:
+    """How many laws are first after so many seconds."""
+    moments = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
+    lines = [
+        "| laws first, after seconds | " + " | ".join(f"{when:g}" for when in moments) + " |",
+        "| --- |" + " --- |" * len(moments),
+    ]
+    for kind in KINDS:
+        own = [row["changes"] for row in rows if row["kind"] == kind]
+        counts = [sum(_is_first_at(changes, when) for changes in own) for when in moments]
+        lines.append(f"| {kind}, of {len(own)} | " + " | ".join(map(str, counts)) + " |")
+    return "\n".join(lines) + "\n"
+
+
 # Tables ----------------------------------------------------------------------------------------
 
 
@@ -348,6 +363,8 @@ def show() -> None:
     found = json.loads(FOUND.read_text())
     if "trace" in found:
         draw_figure(found["trace"])
+        traced = {"trace": trace_table(found["trace"])}
+        PAGE.write_text(with_tables(PAGE.read_text(), traced))
     begin, end = "<!-- network -->", "<!-- end of network -->"
     text = PAGE.read_text()
     before, rest = text.split(begin)

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import fits_shown, kept, noise, starts, sweep, verdict
+from benchmarks import (
+    beside,
+    fits_shown,
+    kept,
+    network,
+    noise,
+    noiseless,
+    starts,
+    sweep,
+    verdict,
+)
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import WANTED, tables, with_tables
 from tools import command_page
@@ -65,6 +75,36 @@ def test_the_table_of_starts_is_the_measurement() -> None:
     page = (DOCS / "network.md").read_text()
     made = starts.table(json.loads((DOCS / "starts.json").read_text()))
     assert with_tables(page, {"starts": made}) == page
+
+
+def test_the_tables_of_the_network_are_the_measurements() -> None:
+    found = json.loads((DOCS / "network.json").read_text())
+    assert {"draws", "fits", "trace"} <= set(found)
+    page = (DOCS / "network.md").read_text()
+    assert network.tables(found) in page
+    assert with_tables(page, {"trace": network.trace_table(found["trace"])}) == page
+    assert len(found["draws"]["drawn"]) == 200
+    assert {row["kind"] for row in found["trace"]} == set(network.KINDS)
+
+
+def test_formulas_without_noise_are_all_measured() -> None:
+    rows = json.loads((DOCS / "noiseless.json").read_text())
+    page = (DOCS / "fits.md").read_text()
+    assert with_tables(page, {"noiseless": noiseless.table(rows)}) == page
+    assert {row["name"] for row in rows} == {formula.name for formula in noiseless.FORMULAS}
+
+
+def test_the_speed_beside_an_earlier_revision_is_the_measurement() -> None:
+    page = (DOCS / "speed.md").read_text()
+    made = beside.table(json.loads((DOCS / "beside.json").read_text()))
+    assert with_tables(page, {"beside": made}) == page
+
+
+def test_no_place_for_a_table_is_empty() -> None:
+    for path in sorted(DOCS.glob("*.md")):
+        text = path.read_text()
+        for place in re.finditer(r"<!-- (?!end)([^>]*) -->\n(.*?)<!-- end", text, re.DOTALL):
+            assert place[2].strip(), f"{path.name}: {place[1]}"
 
 
 def test_every_recipe_that_was_measured_is_there() -> None:

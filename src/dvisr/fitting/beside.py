@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 _NAME = "dvisr-beside"
-_LOOK = 0.1  # seconds between two looks at the clock
+_LOOK = 0.05  # seconds between two looks at the clock
 
 _Result = TypeVar("_Result")
 

@@ -8,6 +8,7 @@ parents. At the end it is taught the posterior over what was visited (`lessons`)
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from importlib import resources
@@ -156,6 +157,11 @@ class PretrainedNetwork(AbstractNetwork):
             return
         trees = np.full((0, self._problem.grammar.max_tokens), -1, dtype=np.int8)
         self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
+
+    def wait_for_draws(self, seconds: float, is_late: Callable[[], bool]) -> None:
+        assert self._first is not None
+        end = time.perf_counter() + seconds
+        is_done_in_time(self._first, lambda: is_late() or time.perf_counter() >= end)
 
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
         """Each island has draws of its own, so that their agreement still means something."""

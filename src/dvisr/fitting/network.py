@@ -44,6 +44,9 @@ class AbstractNetwork(abc.ABC):
         """When the search has made its start: visit what the network says of the data, unless it
         has grown late before it is ready."""
 
+    def wait_for_draws(self, seconds: float, is_late: Callable[[], bool]) -> None:  # noqa: B027
+        """Until its first draws are there, but not for longer."""
+
     def is_ready(self) -> bool:
         """Whether it can be taught and drawn from without waiting."""
         return True

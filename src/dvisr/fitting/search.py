@@ -42,6 +42,7 @@ from dvisr.target import undefined_log_likelihood
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _STREAM = 2  # of random numbers, for the rows that trees race on
+_MOMENT = 1.5  # seconds
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
 
@@ -201,7 +202,8 @@ class Search:
 
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
-        that fit them, and draws from the prior. The pairs are worked out beside the network, but
+        that fit them, and draws from the prior. The network is left alone for a moment, for its
+        draws are often the law; while it is being compiled the pairs are worked out beside it, but
         visited after it: so the order of visits, on which later ones depend, is always the same."""
         problem, most = self.problem, self.settings.search.likeliest_trees
         with self.teller.phase("listing the likeliest formulas before the data"):
@@ -210,6 +212,8 @@ class Search:
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
+        if self.network is not None:
+            self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
         if self.network is not None:
             self.network.begin(self, self._is_late)
