@@ -60,8 +60,8 @@ class Watched:
         changed = dataclasses.replace(own.search, **WITHOUT.get(without or "", {}))
         settings = dataclasses.replace(own, search=changed)
         self.search = Search(problem, settings, num_samples=BATCH, seed=0)
-        self.seconds: collections.Counter[str] = collections.Counter()
-        self._beside: collections.Counter[str] = collections.Counter()  # of another thread
+        self.seconds: dict[str, float] = collections.defaultdict(float)
+        self._beside: dict[str, float] = collections.defaultdict(float)  # of another thread
         self.first: list[str] = []  # of each form: the kind that visited it
         self._kinds = [LISTED]
         self._origin: dict[bytes, str] = {}  # of trees that are visited among others

@@ -143,7 +143,8 @@ class Matching:
         parts = [(np.frombuffer(a, np.int8), np.frombuffer(b, np.int8)) for a, b in holes]
         places, log_prior = list(holes.values()), self._prior_of(parts)
         made: dict[int, Tree] = {}
-        chosen, targets, weights = [], [], []
+        chosen: list[int] = []
+        targets, weights = [], []
         for place in np.argsort(-log_prior, kind="stable"):
             if len(chosen) == most or is_late():
                 break
