@@ -101,10 +101,10 @@ def test_an_answer_that_is_none(run: Path, tmp_path: Path, name: str) -> None:
         ("max_tokens = 5", "max_tokens = -5", "max_tokens"),
         ('operators = ["+", "*"]', 'operators = ["+", "import os"]', "import os"),
         ("seed = 0", "seed = -1", "its seed is -1"),
-        ("format = 4", "format = 3", "another version"),
+        ("format = 5", "format = 3", "another version"),
         ('fingerprint = "', 'fingerprint = "00', "its columns are others"),
         ("num_starts = 8", "num_starts = 8\nunknown = 1", "no setting 'unknown'"),
-        ("format = 4", "format = ", "can't be read"),
+        ("format = 5", "format = ", "can't be read"),
     ],
 )
 def test_settings_that_are_none(

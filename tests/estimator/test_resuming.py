@@ -214,7 +214,7 @@ def test_the_files_of_a_run(tmp_path: Path) -> None:
 
 def test_the_network_must_be_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken_off(monkeypatch, tmp_path, 1, 2, network="pretrained")
-    monkeypatch.setattr(data_network, "digest", lambda _: "00" * 32)
+    monkeypatch.setattr(data_network, "digest_of", lambda _: "00" * 32)
     with pytest.raises(ValueError, match="weights are not those that the run began with"):
         DVISRRegressor.resume(tmp_path)
 

@@ -19,6 +19,7 @@ from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.search import Search
 from dvisr.fitting.snapshots import Snapshot, restore, taken
+from dvisr.fitting.telling import stopped_by, visited_values
 from dvisr.fitting.training import distance_to_visited, draw_afresh
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.posterior import Posterior
@@ -261,7 +262,7 @@ class SearchFitter(AbstractFitter):
             posterior=posterior,
             verdict=verdict,
             diagnostics={
-                **_told(search, posterior),
+                **visited_values(search, posterior),
                 "r2": r2,
                 "other_priors": {other.name: other.as_rows() for other in others},
                 "stopped_by": stopped_by(is_whole, limit.is_stopped()),
@@ -310,30 +311,6 @@ class SearchFitter(AbstractFitter):
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         return made
-
-
-def _told(search: Search, posterior: Posterior) -> dict[str, Any]:
-    """Diagnostics of what was visited, and by whom."""
-    return {
-        "exact": posterior.is_exact,
-        "num_trees_visited": len(search.visited.trees),
-        "num_forms_visited": search.visited.num_forms,
-        "num_allowed": search.num_allowed,
-        "num_listed": search.num_listed,
-        "listed_share": search.listed_share,
-        "shown_share": float(sum(f.probability for f in posterior.functions)),
-        "num_steps": len(search.history),
-        "num_rows": search.problem.likelihood.count,
-        "num_raced_rows": search.race.num_rows,
-        "num_forms_on_all_rows": search.visited.num_weighed,
-        "network": None if search.network is None else search.network.name,
-        "why_plain": search.why_plain,
-    }
-
-
-def stopped_by(is_whole: bool, is_told: bool) -> str:
-    """What ended a fit before its end: "signal", "time", or nothing."""
-    return "signal" if is_told else "" if is_whole else "time"
 
 
 def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:

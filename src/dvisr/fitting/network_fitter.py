@@ -23,10 +23,11 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
-from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome, stopped_by
+from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
 from dvisr.fitting.front import FRONT_COLUMNS
 from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.snapshots import Snapshot
+from dvisr.fitting.telling import stopped_by
 from dvisr.marginal import Engine, Weighed, noise_draws
 from dvisr.posterior import Draws, Function, Posterior, Tree, inclusion_of
 from dvisr.problem import Problem

@@ -71,8 +71,7 @@ class Search:
     ) -> None:
         self.problem = problem
         self.settings = settings
-        own = settings.search
-        grammar = problem.grammar
+        own, grammar = settings.search, problem.grammar
         self.num_allowed = count_trees(grammar)
         self.is_enumerated = (
             self.num_allowed <= own.max_enumerated
@@ -182,7 +181,7 @@ class Search:
         return True
 
     def heed(self, is_late: Callable[[], bool]) -> None:
-        """After the search: when what is still visited must end."""
+        """What is still visited after the search must end once it is late."""
         self._is_late = is_late
 
     def _noted(self, limit: Limit) -> bool:
@@ -202,9 +201,8 @@ class Search:
 
     def _start(self) -> None:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
-        that fit them, and draws from the prior. The network is left alone for a moment, for its
-        draws are often the law; while it is being compiled the pairs are worked out beside it, but
-        visited after it: so the order of visits, on which later ones depend, is always the same."""
+        that fit them, and draws from the prior. The network, which often has the law, is left alone
+        for a moment; then the pairs are worked out beside it, but visited after it, always."""
         problem, most = self.problem, self.settings.search.likeliest_trees
         with self.teller.phase("listing the likeliest formulas before the data"):
             trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
@@ -212,11 +210,12 @@ class Search:
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
-        if self.network is not None:
-            self.network.wait_for_draws(_MOMENT, self._is_late)
+        network, is_late = self.network, self._is_late
+        if network is not None:
+            network.wait_for_draws(_MOMENT, is_late)
         (pairs,) = beside(self._pairs)
-        if self.network is not None:
-            self.network.begin(self, self._is_late)
+        if network is not None:
+            network.begin(self, is_late)
         if is_done_in_time(pairs, self._is_late):
             self._visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
@@ -330,9 +329,8 @@ class Search:
         foremost = foremost[np.isfinite(joint[foremost])]
         if len(foremost) == 0:
             return self.sampler.draw(count, self.rng)
-        shares = temper(
-            joint[foremost], 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
-        )
+        spread = 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
+        shares = temper(joint[foremost], spread)
         chosen = self.rng.choice(foremost, count, p=shares)
         trees: np.ndarray = self.visited.trees[chosen]
         return trees
