@@ -139,6 +139,11 @@ def test_progress_changes_nothing(kind: str, fit: tuple[Outcome, Told]) -> None:
     assert_same(fit[0], fitter_of(kind).fit(PROBLEM, BUDGET, seed=3))
 
 
+def test_what_was_not_stopped_has_nothing_left(fit: tuple[Outcome, Told]) -> None:
+    assert not {check.name for check in fit[0].verdict.checks} & {"weighed", "listed"}
+    assert fit[0].diagnostics["stopped_by"] == ""
+
+
 class Once:
     """Says stop from the second time on that it is asked."""
 
