@@ -93,7 +93,7 @@ class SearchSettings:
         where they found nothing new.
     """
 
-    num_steps: int = 5
+    num_steps: int = 8
     extra_steps: int = 1_000
     steps_at_once: int = 5
     max_time: float = 60.0
