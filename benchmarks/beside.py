@@ -8,7 +8,7 @@ the planets in a new process and in one that has made a fit before.
 Each measurement is a process of its own, first of one revision, then of the other. What Numba
 compiles is compiled before and kept; what JAX compiles is kept if the revision itself keeps it.
 Seconds of a cold fit are those of the whole command, `dvisr fit examples/planets.csv`. The results
-go into docs/beside.json, and a table of them into docs/speed.md.
+go into docs/beside.json; `show` prints a table of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.beyond_shown import with_tables
-
 ROOT = Path(__file__).parent.parent
-PAGE, FOUND = ROOT / "docs" / "speed.md", ROOT / "docs" / "beside.json"
+FOUND = ROOT / "docs" / "beside.json"
 
 WARM = """
 import time, warnings
@@ -105,8 +103,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def show() -> None:
-    made = table(json.loads(FOUND.read_text()))
-    PAGE.write_text(with_tables(PAGE.read_text(), {"beside": made}))
+    print(table(json.loads(FOUND.read_text())))
 
 
 def compared(other: Path, num_rounds: int) -> dict[str, Any]:

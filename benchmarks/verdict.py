@@ -397,6 +397,8 @@ def _feynman(rows: list[dict[str, Any]]) -> list[str]:
         words = [row["verdict"] for row in own]
         counts = " | ".join(str(words.count(w)) for w in ("ok", "caution", "do-not-trust"))
         parts.append(f"| {name} | {len(own)} | {counts} |")
+    if not all("steps" in row for row in rows):  # seconds of several fits side by side
+        return parts
     seconds = [row["seconds"] for row in rows]
     all_first = sum(row["is_first"] for row in rows)
     parts += [

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import (
-    beside,
     fits_shown,
     kept,
     network,
@@ -92,12 +91,6 @@ def test_formulas_without_noise_are_all_measured() -> None:
     page = (DOCS / "fits.md").read_text()
     assert with_tables(page, {"noiseless": noiseless.table(rows)}) == page
     assert {row["name"] for row in rows} == {formula.name for formula in noiseless.FORMULAS}
-
-
-def test_the_speed_beside_an_earlier_revision_is_the_measurement() -> None:
-    page = (DOCS / "speed.md").read_text()
-    made = beside.table(json.loads((DOCS / "beside.json").read_text()))
-    assert with_tables(page, {"beside": made}) == page
 
 
 def test_no_place_for_a_table_is_empty() -> None:
