@@ -330,7 +330,7 @@ def test_parameters_are_kept_as_they_were_given() -> None:
     assert model.get_params()["operators"] is operators
     assert model.set_params(max_tokens=4, noise=0.1) is model
     assert (model.max_tokens, model.noise) == (4, 0.1)
-    with pytest.raises(ValueError, match="Invalid parameter 'max_token'"):
+    with pytest.raises(ValueError, match="no parameter 'max_token': did you mean 'max_tokens'"):
         model.set_params(max_token=3)
     before = dict(model.get_params())
     model.fit(X, Y)
