@@ -185,10 +185,13 @@ class WeighingSettings:
         The share of the posterior, and the most forms, that functions and draws are made of.
     most_trees, most_tree_constants : int
         Trees that are listed, and those of them whose own constants are worked out.
+    most_kept : int
+        Draws of a form's constants that are kept of those that it was weighed with.
     num_draws : int
         Draws of the posterior that are kept for predictions.
-    most_rewritings : int
-        Trees of one likely form that are added, visited or not.
+    completed_above, most_rewritings : float, int
+        The share of the posterior from which a form's other trees are visited too, and how many of
+        them at most.
     laplace_error : float
         What is reckoned for a form that was not weighed: a share of it.
     sure_change : float
@@ -217,7 +220,9 @@ class WeighingSettings:
     most_forms: int = 100
     most_trees: int = 1_000
     most_tree_constants: int = 20
+    most_kept: int = 16_000
     num_draws: int = 2_000
+    completed_above: float = 1e-4
     most_rewritings: int = 500
     laplace_error: float = 0.3
     sure_change: float = 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -73,10 +74,14 @@ def test_one_draw_that_decides_is_a_doubt_unless_the_error_is_tiny() -> None:
 
 
 def test_a_heavy_tail_is_one_in_which_a_single_draw_decides() -> None:
-    assert checks.is_heavy(weighed(log_weights=heavy(0.3)), 0.9)
-    assert not checks.is_heavy(weighed(log_weights=heavy(0.3)), 0.6)
-    assert not checks.is_heavy(weighed(), 0.9)  # no draw is worth a hundredth
-    assert not checks.is_heavy(weighed(log_weights=heavy(0.3)), math.nan)
+    def is_heavy(log_weights: np.ndarray | None, k: float) -> bool:
+        one = weighed() if log_weights is None else weighed(log_weights=log_weights)
+        return checks.is_heavy(dataclasses.replace(one, pareto_k_of_all=k))
+
+    assert is_heavy(heavy(0.3), 0.9)
+    assert not is_heavy(heavy(0.3), 0.6)
+    assert not is_heavy(None, 0.9)  # no draw is worth a hundredth
+    assert not is_heavy(heavy(0.3), math.nan)
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,47 @@ def test_averages_by_hand() -> None:
     assert one.quantiles(np.array([0.01, 0.5, 0.99]))[1, 0] == pytest.approx(1.0)
 
 
+def heavy_tailed() -> Weighed:
+    """Weights of very different sizes, three of them above all others."""
+    rng = np.random.default_rng(0)
+    weights = rng.pareto(1.2, 3000) + np.where(np.arange(3000) % 1000 == 7, 500.0, 0.0)
+    weights[5::9] = 0.0
+    return made(rng.normal(size=(3000, 2)), weights / weights.sum())
+
+
+def test_thinned_draws_keep_the_heavy_ones_as_they_are() -> None:
+    found = heavy_tailed()
+    thinned = found.thinned(400, np.random.default_rng(1))
+    assert abs(len(thinned.log_weights) - 400) <= 1
+    assert scipy.special.logsumexp(thinned.log_weights) == pytest.approx(0.0, abs=1e-12)
+    assert np.isfinite(thinned.log_weights).all()
+    heaviest = np.argsort(-found.weights)[:3]
+    for place in heaviest:
+        (where,) = np.flatnonzero((thinned.constants == found.constants[place]).all(axis=1))
+        assert thinned.weights[where] == pytest.approx(found.weights[place], rel=0.01)
+    assert thinned.pareto_k == found.pareto_k
+    assert found.thinned(3000, np.random.default_rng(1)) is found
+
+
+def test_thinned_draws_are_right_on_average() -> None:
+    """What each of 20 parts weighs, heavy draws left out, averaged over many ways to thin."""
+    found, rounds = heavy_tailed(), 2000
+    part = {float(first): number % 20 for number, first in enumerate(found.constants[:, 0])}
+    heavy = {float(first) for first in found.constants[np.argsort(-found.weights)[:100], 0]}
+
+    def weights_of(one: Weighed) -> np.ndarray:
+        total = np.zeros(20)
+        for first, weight in zip(one.constants[:, 0].tolist(), one.weights, strict=True):
+            total[part[first]] += 0.0 if first in heavy else weight
+        return total
+
+    expected = weights_of(found)
+    thinned = [weights_of(found.thinned(300, np.random.default_rng(s))) for s in range(rounds)]
+    error = np.std(thinned, axis=0) / np.sqrt(rounds)
+    assert (np.abs(np.mean(thinned, axis=0) - expected) < 5.0 * error).all()
+    assert (error < 0.01 * expected).all()
+
+
 def test_quantiles_of_many_even_draws() -> None:
     draws = np.random.default_rng(0).normal(size=(5000, 2))
     levels = np.array([0.025, 0.3, 0.5, 0.975])

@@ -242,6 +242,24 @@ def test_rewritings_complete_the_class_of_a_function(constraints: Constraints) -
     assert {len(found) for found in parts.values()} == {1}
 
 
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_all_rewritings_are_all_that_rewriting_again_and_again_comes_to(name: str) -> None:
+    neighbours = Neighbours(REWRITTEN[name])
+    for tree in enumerate_trees(REWRITTEN[name])[:: 1 if name == next(iter(REWRITTEN)) else 7]:
+        reached, border = {tree.tobytes()}, [tree]
+        while border:
+            for other in neighbours.rewritings(border.pop()):
+                if other.tobytes() not in reached:
+                    reached.add(other.tobytes())
+                    border.append(other)
+        found = neighbours.all_rewritings(tree, len(reached) + 5)
+        assert len(found) == len(reached)
+        assert {other.tobytes() for other in found} == reached
+        few = neighbours.all_rewritings(tree, 3)
+        assert len(few) == min(3, len(reached))
+        assert {other.tobytes() for other in few} <= reached
+
+
 def test_rewritings_by_hand() -> None:
     grammar = Grammar(Library.create(["+", "-", "*", "/"], ["x", "y", "z"]), 7)
     for text, expected in {

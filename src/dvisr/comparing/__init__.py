@@ -18,7 +18,6 @@ from dvisr.comparing.result import (
     own_seed,
 )
 from dvisr.constants import AbstractConstantPrior
-from dvisr.diagnostics import pareto_k
 from dvisr.expression import Expression, ParseError, canonical_form, parse_with_parameters
 from dvisr.expression.lexing import leaves_in, numbers_in
 from dvisr.fitting.checks import is_heavy
@@ -222,6 +221,6 @@ def _weighed(engine: Engine, expression: Expression, seed: int, settings: FitSet
         weighed = weigh(engine, tokens, rng, own, error=error, num_starts=starts)
         if expression.num_constants == 0 or not math.isfinite(weighed.log_marginal):
             break
-        if not is_heavy(weighed, pareto_k(weighed.log_weights)) or weighed.error > error:
+        if not is_heavy(weighed) or weighed.error > error:
             break  # all is well, or no more can be done
     return weighed

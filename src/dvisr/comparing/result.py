@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from dvisr.checks import SEARCH, Check, Grade, Verdict, graded
-from dvisr.diagnostics import pareto_k, r_squared
+from dvisr.diagnostics import r_squared
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
 from dvisr.fitting import checks
@@ -213,7 +213,7 @@ def _integral_check(one: Compared, limits: CheckSettings, *, is_best: bool) -> C
             f"the draws of the constants of {one.expression} are worth only {effective:.0f} "
             f"independent ones: give a narrower prior of constants"
         )
-    elif checks.is_heavy(one.weighed, pareto_k(one.weighed.log_weights)):
+    elif checks.is_heavy(one.weighed):
         measured = caution
         sentence = (
             f"the importance weights of {one.expression} have heavy tails: its numbers may be "

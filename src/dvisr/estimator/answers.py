@@ -22,7 +22,7 @@ _ROUNDING = 1e-6  # of sums of probabilities
 _SMALLEST = np.finfo(np.float32).tiny  # that has all of its 24 bits
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Read(Weighed):
     """From a file: means and deviations are those of the draws before they were rounded; of
     `log_q`, which only tells draws that can be used, no more is kept than that."""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dvisr.diagnostics import log_total
+from dvisr.fitting import streams
 from dvisr.fitting.merging import matched, merged, probe_rows
 from dvisr.fitting.weighing import FormWeigher
 from dvisr.marginal import Weighed, noise_draws
@@ -119,7 +120,7 @@ def _functions(
 
 
 def _draws(weigher: FormWeigher, forms: list[int], shares: np.ndarray) -> Draws:
-    rng = np.random.default_rng([weigher.search.seed, 1])
+    rng = np.random.default_rng([weigher.search.seed, streams.POSTERIOR_DRAWS])
     count = weigher.settings.num_draws
     weights = shares[forms] / shares[forms].sum()
     points = (np.arange(count) + rng.uniform()) / count

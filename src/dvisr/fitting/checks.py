@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dvisr.checks import DATA, SEARCH, Check, Grade, Replication, check_data, graded
-from dvisr.diagnostics import pareto_k, r_squared
+from dvisr.diagnostics import r_squared
+from dvisr.fitting import streams
 from dvisr.fitting.other_priors import OtherPrior
 from dvisr.marginal import Weighed
 from dvisr.posterior import Posterior
@@ -25,10 +26,10 @@ _ROWS = 2000  # that the data are checked at, at the most
 _MOST_VALUES = 20_000_000  # draws times rows that R² is worked out of
 
 
-def is_heavy(weighed: Weighed, k: float) -> bool:
+def is_heavy(weighed: Weighed) -> bool:
     """Whether a few draws decide an integral. A Pareto k alone is misled by a bounded bump of
     weights, as where the prior of a constant has a peak at zero that the proposal has not."""
-    return k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
+    return weighed.pareto_k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
 
 
 def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSettings) -> Check:
@@ -36,7 +37,7 @@ def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSetting
     posterior one of them may be off, given their shares of it."""
     with_constants = [(share, one) for share, one in likely if one.constants.shape[1] > 0]
     off = max((share * one.error for share, one in with_constants), default=0.0)
-    heavy = any(is_heavy(one, pareto_k(one.log_weights)) for _, one in with_constants)
+    heavy = any(is_heavy(one) for _, one in with_constants)
     caution, grave = limits.integral_error
     measured = max(off, caution) if heavy and off > 0.4 * caution else off
     grade = graded(measured, caution, grave)
@@ -219,7 +220,7 @@ def replication(
 ) -> Replication:
     """The data, and data replicated from draws of the posterior, as plain arrays; of many rows some
     at random."""
-    rng = np.random.default_rng([seed, 2])
+    rng = np.random.default_rng([seed, streams.CHECKED_ROWS])
     if len(problem.data.y) > _ROWS:
         problem = problem.some(np.sort(rng.choice(len(problem.data.y), _ROWS, replace=False)))
     likelihood, data = problem.likelihood, problem.data

@@ -29,7 +29,7 @@ def compile_kernels() -> None:
         trees = search.sampler.draw(4, search.rng)
         search.visited.visit(trees)
         search.neighbours.propose(trees, trees, search.rng)
-        search.neighbours.rewritings(trees[0])
+        search.neighbours.all_rewritings(trees[0], 4)
         search.sweep.changes(trees[0], search.rng)
         search.sweep.refinements(trees[0], search.rng)
         search.matching.likeliest(4)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dvisr.diagnostics import log_total
+from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.lessons import make_lesson, teach
 from dvisr.fitting.network import AbstractNetwork, PlainNetwork, trees_only_writer
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from dvisr.search.matching import Tell
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
-_STREAM = 1  # of random numbers
 
 
 @functools.lru_cache(maxsize=2)
@@ -94,7 +94,7 @@ class PretrainedNetwork(AbstractNetwork):
     ) -> None:
         self.num_samples = num_samples
         self._problem, self._settings = problem, settings
-        self._rng = np.random.default_rng([seed, _STREAM])
+        self._rng = np.random.default_rng([seed, streams.NETWORK_DRAWS])
         self._seed = seed
         self._unfolded: Unfolded | None = None
         self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
@@ -120,7 +120,7 @@ class PretrainedNetwork(AbstractNetwork):
         own, problem = self._settings, self._problem
         network = network_of(own.network)
         columns = leading_columns(problem.X, problem.data.y, MOST_COLUMNS)
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng([self._seed, streams.READ_ROWS])
         table = make_table(problem.X[:, columns], problem.data.y, rng)
         policy = DataPolicy.create(
             network,

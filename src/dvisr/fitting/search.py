@@ -18,6 +18,7 @@ import numpy as np
 from dvisr.counting import count_trees
 from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
+from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
@@ -25,6 +26,7 @@ from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
+from dvisr.search.completing import complete
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
@@ -41,7 +43,6 @@ from dvisr.target import undefined_log_likelihood
 
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
-_STREAM = 2  # of random numbers, for the rows that trees race on
 _MOMENT = 1.5  # seconds
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
@@ -77,7 +78,7 @@ class Search:
             self.num_allowed <= own.max_enumerated
             and self.num_allowed * len(problem.data.y) <= own.max_enumerated_points
         )
-        rng = np.random.default_rng([seed, _STREAM])
+        rng = np.random.default_rng([seed, streams.RACED_ROWS])
         fewest = len(problem.data.y) if self.is_enumerated else own.raced_rows
         self.engine = Engine.in_parts(problem, fewest, rng, num_threads)
         self.race = Race(
@@ -147,12 +148,7 @@ class Search:
                 )
                 self.network.compile()
 
-    def run(
-        self,
-        num_steps: int,
-        limit: Limit | None = None,
-        begun: int | None = None,
-    ) -> bool:
+    def run(self, num_steps: int, limit: Limit | None = None, begun: int | None = None) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
         that was broken off, `begun` is the number of steps from which these count."""
         self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
@@ -258,6 +254,7 @@ class Search:
             self._explore(island)
         elbo = float("nan") if self.network is None else self.network.step(self, done)
         self.visited.drop_least_likely(self.settings.search.max_forms)
+        complete(self.visited, self.neighbours, self.settings.weighing, self._is_late)
         return elbo
 
     def _explore(self, island: int) -> None:
@@ -332,8 +329,7 @@ class Search:
         spread = 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
         shares = temper(joint[foremost], spread)
         chosen = self.rng.choice(foremost, count, p=shares)
-        trees: np.ndarray = self.visited.trees[chosen]
-        return trees
+        return self.visited.trees[chosen]
 
     def _report(self, seconds: float, elbo: float) -> None:
         joint = self.visited.form_log_joint

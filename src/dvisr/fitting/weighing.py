@@ -12,9 +12,10 @@ from dvisr.expression import Expression
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.marginal import Weighed, nonlinear_constants, weigh
+from dvisr.search.completing import complete
 from dvisr.search.visited import VisitedTrees
 
-_COMPLETED_ABOVE = 0.005  # of the posterior: forms whose other trees are added
+_CLOSED_ABOVE = 0.005  # of the posterior: forms that are weighed though a look is exact
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
 _ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
 _MOST_SURPRISE = 8.0  # nats
@@ -104,7 +105,7 @@ class FormWeigher:
             for form, after in zip(order, left, strict=True)
             if (shares[form] > threshold or shares[form] + after > own.most_left)
             and not self._is_done(int(form), float(shares[form]))
-            and not (shares[form] < _COMPLETED_ABOVE and self.is_closed(int(form)))
+            and not (shares[form] < _CLOSED_ABOVE and self.is_closed(int(form)))
         ]
 
     def left_share(self) -> float:
@@ -156,7 +157,7 @@ class FormWeigher:
             num_starts=starts,
             is_late=limit.weighing_is_over,
         )
-        self.weighed[form] = weighed
+        self.weighed[form] = weighed.thinned(own.most_kept, rng)
         if not is_rough:
             self._is_precise.add(form)
             self._asked[form] = error
@@ -167,19 +168,8 @@ class FormWeigher:
         self.search.teller.look(self.visited, self.search.engine)
 
     def complete(self, limit: Limit) -> None:
-        """Visit the trees that are sure to be of a likely form, up to a number."""
-        for form in np.flatnonzero(self.shares() > _COMPLETED_ABOVE):
-            if limit.is_over():
-                return
-            trees = {self.visited.form_tree[form].tobytes(): self.visited.form_tree[form]}
-            border = list(trees.values())
-            while border and len(trees) < self.settings.most_rewritings:
-                tree = border.pop()
-                for other in self.search.neighbours.rewritings(tree):
-                    if other.tobytes() not in trees:
-                        trees[other.tobytes()] = other
-                        border.append(other)
-            self.visited.visit(np.array(list(trees.values())), islands=())
+        """Visit the other trees of forms that may matter."""
+        complete(self.visited, self.search.neighbours, self.settings, limit.is_over)
 
     @property
     def is_exact(self) -> bool:

@@ -2,7 +2,8 @@
 
 from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants, ridge
 from dvisr.marginal.engine import Engine, Fits
-from dvisr.marginal.weighing import Weighed, log_joint_of, noise_draws, residuals_of, weigh
+from dvisr.marginal.weighed import Weighed
+from dvisr.marginal.weighing import log_joint_of, noise_draws, residuals_of, weigh
 
 __all__ = [
     "AffineForm",

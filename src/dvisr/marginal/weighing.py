@@ -15,6 +15,7 @@ from dvisr.marginal import laplace
 from dvisr.marginal.engine import Engine
 from dvisr.marginal.law import make_fit
 from dvisr.marginal.mixtures import TURN, Mixture, inverse, log_prior_of_turns
+from dvisr.marginal.weighed import Weighed
 from dvisr.settings import WeighingSettings
 
 _TIGHT = 1e-12
@@ -28,61 +29,6 @@ _EASY = 0.05  # an error from which on one round may do
 _DRAWS_AT_ONCE = 8_000  # between two looks at the clock
 _VALUES_AT_ONCE = 4_000_000  # draws times rows, likewise
 _WIDER = (4.0, 16.0)  # times the variance: components that a posterior far from Gaussian needs
-
-
-@dataclasses.dataclass(frozen=True)
-class Weighed:
-    """What is known of one tree. Draws are of its constants: `log_weights` sum to 1 over them and
-    turn averages over the draws into averages over the posterior. A tree without constants has one
-    draw of none."""
-
-    log_marginal: float
-    error: float  # the standard error of log_marginal; 0 where it is exact
-    method: str
-    mode: np.ndarray  # (constants,): where the posterior is highest
-    curvature: np.ndarray  # (constants, constants): the covariance that the curvature there says
-    constants: np.ndarray  # (draws, constants)
-    log_weights: np.ndarray  # (draws,)
-    log_q: np.ndarray  # (draws,): the log density that they were drawn with
-
-    @property
-    def effective_size(self) -> float:
-        return math.exp(-float(logsumexp(2.0 * self.log_weights)))
-
-    @property
-    def weights(self) -> np.ndarray:
-        found: np.ndarray = np.exp(self.log_weights)
-        return found
-
-    @property
-    def mean(self) -> np.ndarray:
-        found: np.ndarray = self.weights @ self.constants
-        return found
-
-    @property
-    def std(self) -> np.ndarray:
-        # The weight inside the square: a draw may lie so far out that its square alone overflows.
-        scaled = np.sqrt(self.weights)[:, None] * (self.constants - self.mean)
-        with np.errstate(all="ignore"):
-            found: np.ndarray = np.sqrt((scaled * scaled).sum(axis=0))
-        return found
-
-    def quantiles(self, levels: np.ndarray) -> np.ndarray:
-        """(levels, constants): of each constant by itself."""
-        found = np.empty((len(levels), self.constants.shape[1]))
-        for place in range(self.constants.shape[1]):
-            order = np.argsort(self.constants[:, place])
-            cumulative = np.cumsum(self.weights[order])
-            middle = (cumulative - 0.5 * self.weights[order]) / cumulative[-1]
-            found[:, place] = np.interp(levels, middle, self.constants[order, place])
-        return found
-
-    def resampled(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Places of draws, each as often as it weighs, spread as evenly as can be."""
-        cumulative = np.cumsum(self.weights)
-        points = (np.arange(count) + rng.uniform()) / count * cumulative[-1]
-        places = np.minimum(np.searchsorted(cumulative, points), len(cumulative) - 1)
-        return rng.permutation(places)
 
 
 def weigh(

@@ -8,7 +8,7 @@ from dvisr.constraints import Grammar
 from dvisr.library.compiling import compiled
 from dvisr.search.legality import is_another_legal_tree, walk_tables
 from dvisr.search.moves import random_move, token_tables
-from dvisr.search.rewriting import make_regroupings, rewritings
+from dvisr.search.rewriting import all_rewritings, make_regroupings, rewritings
 from dvisr.search.rows import checked_rows, measured, new_workspace
 from dvisr.search.streams import new_stream
 
@@ -47,6 +47,12 @@ class Neighbours:
         away from it: operands swapped, or grouped otherwise. int8 (trees, length)."""
         row = checked_rows(tree[None], "a tree as a row")[0]
         return rewritings(row, self._regroupings, self._walk_tables, new_workspace(len(row)))
+
+    def all_rewritings(self, tree: np.ndarray, most: int) -> np.ndarray:
+        """The tree itself and rewritings of rewritings of it: all that there are, or so many."""
+        row = checked_rows(tree[None], "a tree as a row")[0]
+        workspace = new_workspace(len(row))
+        return all_rewritings(row, most, self._regroupings, self._walk_tables, workspace)
 
 
 @compiled

@@ -80,6 +80,26 @@ def rewritings(row, regroupings, tables, workspace):
 
 
 @compiled
+def all_rewritings(row, most, regroupings, tables, workspace):
+    """A tree, what it can be rewritten to, what those can, and so on: all, or so many."""
+    made = np.empty((most, len(row)), dtype=np.int8)
+    made[0] = row
+    number, place = 1, 0
+    while place < number and number < most:
+        for other in rewritings(made[place], regroupings, tables, workspace):
+            is_new = number < most
+            for earlier in range(number):
+                if (made[earlier] == other).all():
+                    is_new = False
+                    break
+            if is_new:
+                made[number] = other
+                number += 1
+        place += 1
+    return made[:number]
+
+
+@compiled
 def _rewritten(row, length, node, way, regroupings, workspace):
     """Write the tree in one of five ways that differ at a binary node; 0 if that is impossible."""
     outer = row[node]
