@@ -3,7 +3,8 @@
     python -m benchmarks.seeds
 
 Laws that are met often, 25 points, noise of a tenth of the spread, default settings. The distance
-of two fits is the total variation between their functions, those with the same values taken as one.
+of two fits is the total variation between their functions. A function is several canonical forms
+that the fit took for one and the same; functions of two fits that have a form in common are one.
 The table goes to docs/prior.md.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 PAGE = Path(__file__).parent.parent / "docs" / "prior.md"
 POINTS, SEEDS = 25, 5
 
+Shares = list[tuple[list[str], float]]  # of each function: its forms, and its probability
 Law = tuple[str, tuple[float, float], Callable[[np.ndarray], np.ndarray]]
 LAWS: dict[str, Law] = {
     "Michaelis-Menten": ("S", (0.2, 8.0), lambda s: 2.1 * s / (1.3 + s)),
@@ -47,21 +49,26 @@ def fit(case: tuple[str, int]) -> dict[str, Any]:
     import pandas as pd
 
     from dvisr import DVISRRegressor
+    from dvisr.expression import Expression, canonical_form
 
     name, seed = case
     x, y = table_of(name)
-    model = DVISRRegressor(random_state=seed, n_jobs=1)
+    model = DVISRRegressor(random_state=seed, n_jobs=1, warm_start=True)
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(pd.DataFrame({LAWS[name][0]: x}), y)
-        seconds = time.perf_counter() - began
-        probes = np.linspace(x[0], x[-1], 7)[:, None]
-        shares: dict[str, float] = {}
-        for place, share in enumerate(model.functions_["probability"]):
-            values = model.numpy(place)(probes)
-            key = " ".join(f"{value:.4g}" for value in values)
-            shares[key] = shares.get(key, 0.0) + float(share)
+    seconds = time.perf_counter() - began
+    library, trees = model._problem.grammar.library, model._fitter.search.visited.form_tree
+
+    def form(number: int) -> str:
+        tokens = tuple(int(token) for token in trees[number] if token >= 0)
+        return canonical_form(Expression(library, tokens), symmetric_constants=True)
+
+    shares = [
+        (sorted({form(number) for number in function.forms}), function.probability)
+        for function in model._posterior.functions
+    ]
     return {
         "law": name,
         "seed": seed,
@@ -73,10 +80,20 @@ def fit(case: tuple[str, int]) -> dict[str, Any]:
     }
 
 
-def distance(one: dict[str, float], two: dict[str, float]) -> float:
+def distance(one: Shares, two: Shares) -> float:
     """The total variation; what neither lists is taken as shared as far as it can be."""
-    apart = sum(abs(one.get(key, 0.0) - two.get(key, 0.0)) for key in {*one, *two})
-    rest = abs((1.0 - sum(one.values())) - (1.0 - sum(two.values())))
+    groups: list[tuple[set[str], list[float]]] = []
+    for side, shares in enumerate((one, two)):
+        for forms, share in shares:
+            own, totals = set(forms), [0.0, 0.0]
+            totals[side] = share
+            for group in [group for group in groups if group[0] & own]:
+                groups.remove(group)
+                own |= group[0]
+                totals = [totals[0] + group[1][0], totals[1] + group[1][1]]
+            groups.append((own, totals))
+    apart = sum(abs(first - second) for _, (first, second) in groups)
+    rest = abs(sum(share for _, share in one) - sum(share for _, share in two))
     return 0.5 * (apart + rest)
 
 

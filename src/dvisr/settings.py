@@ -43,6 +43,10 @@ class SearchSettings:
     small_tokens, most_small, most_changes : int
         Of the trees that replace a subtree in a sweep: the largest size, and the most of them,
         likeliest first; and the most changes of one tree.
+    numbered_above, most_numbers, most_chained, most_numbered : float, int, int, int
+        The share of the posterior from which a form's constants are written out, the likeliest
+        numbers that they are written as, alone and two together, and how many ways are tried for
+        one constant.
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
@@ -115,6 +119,10 @@ class SearchSettings:
     small_tokens: int = 5
     most_small: int = 2_000
     most_changes: int = 500
+    numbered_above: float = 1e-3
+    most_numbers: int = 500
+    most_chained: int = 40
+    most_numbered: int = 25
     table_functions: int = 100_000
     step_functions: int = 30_000
     table_contexts: int = 4_000

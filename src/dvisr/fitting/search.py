@@ -33,6 +33,7 @@ from dvisr.search.from_prior import PriorSampler
 from dvisr.search.likeliest import likeliest_trees
 from dvisr.search.matching import Matching
 from dvisr.search.neighbours import Neighbours
+from dvisr.search.numbering import Numbering
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
 from dvisr.search.sweeping import Sweep
@@ -96,6 +97,7 @@ class Search:
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
         self.sweep = Sweep(grammar, problem.tree_prior, own)
+        self.numbering = Numbering(grammar, problem.tree_prior, own)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
@@ -191,7 +193,7 @@ class Search:
         trees = enumerate_trees(self.problem.grammar)
         log_prior = np.asarray(self.problem.tree_prior.log_prob(np, trees))
         order = np.argsort(-log_prior, kind="stable")
-        self.is_listed = self._visit(trees[order], name="weighing every formula")
+        self.is_listed = self.visit(trees[order], name="weighing every formula")
         self.listed_share = float(np.exp(log_prior[order[: len(self.visited.trees)]]).sum())
         return self.is_listed
 
@@ -202,7 +204,7 @@ class Search:
         problem, most = self.problem, self.settings.search.likeliest_trees
         with self.teller.phase("listing the likeliest formulas before the data"):
             trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
-        if self._visit(trees, name="fitting the likeliest formulas before the data"):
+        if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
             self.listed_share = float(np.exp(log_prior).sum())
@@ -213,9 +215,9 @@ class Search:
         if network is not None:
             network.begin(self, is_late)
         if is_done_in_time(pairs, self._is_late):
-            self._visit(pairs.result(), name="fitting what was matched and paired")
+            self.visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
-            self._visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
+            self.visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
@@ -233,7 +235,7 @@ class Search:
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
-    def _visit(
+    def visit(
         self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"
     ) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
@@ -271,7 +273,7 @@ class Search:
             proposed = proposed[proposed[:, 0] >= 0]
             self._adjust_heat(island, proposed)
             trees = np.concatenate([from_prior, proposed])
-        self._visit(trees, [island])
+        self.visit(trees, [island])
         self._match(parents, island)
         self._go_through(parents, self._swept[island], own.swept, self.sweep.changes, island)
         self._go_through(
@@ -287,7 +289,7 @@ class Search:
             done.update(tree.tobytes() for tree in trees)
             with contextlib.suppress(OutOfTime):
                 matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
-                self._visit(matched, [island])
+                self.visit(matched, [island])
 
     def _go_through(
         self,
@@ -306,7 +308,7 @@ class Search:
             done.add(key)
             changed = changes(tree, self.rng)
             if len(changed):
-                self._visit(changed, [island])
+                self.visit(changed, [island])
                 room -= 1
 
     def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:

@@ -17,6 +17,8 @@ from dvisr.search.visited import VisitedTrees
 
 _CLOSED_ABOVE = 0.005  # of the posterior: forms that are weighed though a look is exact
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
+_NUMBERINGS = 3  # of likely forms, of those that come of them, and of those that come of these
+_ROUGHLY = 1e-3  # nats, to which modes are found whose constants are written out
 _ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
 _MOST_SURPRISE = 8.0  # nats
 _NOTHING = 1e-12  # of the posterior
@@ -37,6 +39,7 @@ class FormWeigher:
         self.settings = search.settings.weighing
         self.weighed: dict[int, Weighed] = {}
         self._is_precise: set[int] = set()
+        self._is_numbered: set[int] = set()
         self._asked: dict[int, float] = {}  # the errors that these were weighed to
         self._is_closed: dict[int, bool] = {}
         self._surprise = 0.0  # nats by which a first look was too low, at the most
@@ -168,8 +171,45 @@ class FormWeigher:
         self.search.teller.look(self.visited, self.search.engine)
 
     def complete(self, limit: Limit) -> None:
-        """Visit the other trees of forms that may matter."""
+        """Visit the other trees of forms that may matter, and likely forms with a constant written
+        out as a number."""
         complete(self.visited, self.search.neighbours, self.settings, limit.is_over)
+        if self.search.is_enumerated:
+            return
+        for _ in range(_NUMBERINGS):
+            numbered = self._numbered(limit)
+            if not numbered:
+                return
+            forms = self._visit(*(np.concatenate(parts) for parts in zip(*numbered, strict=True)))
+            complete(self.visited, self.search.neighbours, self.settings, limit.is_over, forms)
+
+    def _numbered(self, limit: Limit) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Trees that come of forms that have become likely, and where to start from."""
+        own, engine = self.search.settings.search, self.search.engine.levels[0]
+        made = []
+        for form in map(int, np.flatnonzero(self.shares() > own.numbered_above)):
+            if limit.is_over():
+                return []
+            tree = self.visited.likeliest_tree(form)
+            if form not in self._is_numbered and self.expression(tree).num_constants:
+                modes = engine.modes(tree, own.num_starts, _ROUGHLY)
+                made.append(self.search.numbering.of_tree(tree, modes))
+            self._is_numbered.add(form)
+        return made
+
+    def _visit(self, trees: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Visit trees, and where there are few rows look at them once more from given constants: a
+        first look may have missed the frequency of a wave, say. The numbers of their forms."""
+        engine, visited = self.search.engine, self.visited
+        is_all = self.search.visit(trees, (), "trying numbers for constants")
+        trees, starts = trees[visited.contains(trees)], starts[visited.contains(trees)]
+        forms = visited.tree_form[visited.visit(trees, ())]
+        if is_all and engine.coarse is None:
+            found = engine.fit(trees, starts=starts).log_marginal
+            for form, value in zip(map(int, forms), map(float, found), strict=True):
+                if value > visited.form_log_marginal[form] and form not in self.weighed:
+                    visited.set_log_marginal(form, value)
+        return np.unique(forms)
 
     @property
     def is_exact(self) -> bool:

@@ -1,7 +1,7 @@
 """log p(y | tree): constants and noise integrated out."""
 
 from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants, ridge
-from dvisr.marginal.engine import Engine, Fits
+from dvisr.marginal.engine import Engine, Fits, Modes
 from dvisr.marginal.weighed import Weighed
 from dvisr.marginal.weighing import log_joint_of, noise_draws, residuals_of, weigh
 
@@ -9,6 +9,7 @@ __all__ = [
     "AffineForm",
     "Engine",
     "Fits",
+    "Modes",
     "Weighed",
     "affine_form",
     "log_joint_of",
