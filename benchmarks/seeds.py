@@ -50,6 +50,7 @@ def fit(case: tuple[str, int]) -> dict[str, Any]:
 
     from dvisr import DVISRRegressor
     from dvisr.expression import Expression, canonical_form
+    from dvisr.fitting.fitters import SearchFitter
 
     name, seed = case
     x, y = table_of(name)
@@ -59,7 +60,10 @@ def fit(case: tuple[str, int]) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         model.fit(pd.DataFrame({LAWS[name][0]: x}), y)
     seconds = time.perf_counter() - began
-    library, trees = model._problem.grammar.library, model._fitter.search.visited.form_tree
+    fitter = model._fitter
+    assert isinstance(fitter, SearchFitter)
+    assert fitter.search is not None
+    library, trees = model._problem.grammar.library, fitter.search.visited.form_tree
 
     def form(number: int) -> str:
         tokens = tuple(int(token) for token in trees[number] if token >= 0)

@@ -119,10 +119,10 @@ class SearchSettings:
     small_tokens: int = 5
     most_small: int = 2_000
     most_changes: int = 500
-    numbered_above: float = 1e-3
+    numbered_above: float = 2e-3
     most_numbers: int = 500
     most_chained: int = 40
-    most_numbered: int = 25
+    most_numbered: int = 15
     table_functions: int = 100_000
     step_functions: int = 30_000
     table_contexts: int = 4_000

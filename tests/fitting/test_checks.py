@@ -148,11 +148,21 @@ def test_settled_of_too_few_steps_and_of_nothing_found_before() -> None:
 )
 def test_fresh_draws(missed: float, moved: float, grades: tuple[Grade, Grade]) -> None:
     found = {"effective_sample_size": 10.0, "unknown_mass": missed, "moved": moved}
+    found["unknown_mass_stderr"] = 0.0
     made = checks.fresh_draw_checks(found, LIMITS)
     assert [check.name for check in made] == ["missed", "moved"]
     assert tuple(check.grade for check in made) == grades
     for check in made:
         assert_sound(check)
+
+
+@pytest.mark.parametrize(("error", "grade"), [(0.0, GRAVE), (0.1, CAUTION), (0.3, OK), (9.0, OK)])
+def test_one_draw_does_not_show_that_something_was_missed(error: float, grade: Grade) -> None:
+    found = {"effective_sample_size": 10.0, "unknown_mass": 0.65, "unknown_mass_stderr": error}
+    missed, _ = checks.fresh_draw_checks(found | {"moved": 0.0}, LIMITS)
+    assert missed.grade is grade
+    assert missed.measured == pytest.approx(max(0.0, 0.65 - 2.0 * error))
+    assert_sound(missed)
 
 
 @pytest.mark.parametrize("effective", [0.0, 1.0, 9.99])

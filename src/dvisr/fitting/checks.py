@@ -22,6 +22,7 @@ _HEAVY = 0.7  # the Pareto k of weights from which averages over them are unreli
 _ONE_DRAW = 0.01  # the share of a single draw below which a heavy-looking tail does no harm
 DRAWS, FEW_DRAWS = 1_000, 200  # of the posterior, that data are replicated from; in a hurry
 _MOST_LEFT = 0.5  # of the prior: what may not be listed, and the rest still be worth something
+_SURE = 2.0  # standard errors
 _ROWS = 2000  # that the data are checked at, at the most
 _MOST_VALUES = 20_000_000  # draws times rows that R² is worked out of
 
@@ -114,20 +115,22 @@ def settled_check(log_evidence: np.ndarray, limits: CheckSettings) -> Check:
 
 
 def fresh_draw_checks(found: dict[str, Any], limits: CheckSettings) -> list[Check]:
-    """What draws of the trained network say, where they are worth enough to say anything."""
+    """What draws of the trained network say, where they are worth enough to say anything. Of what
+    was missed that much is sure which two standard errors leave: it may be all of one draw."""
     effective = found.get("effective_sample_size", 0.0)
     if effective < limits.fewest_effective:
         return []
-    missed, moved = found["unknown_mass"], found["moved"]
+    missed, error, moved = found["unknown_mass"], found["unknown_mass_stderr"], found["moved"]
     checks = []
     caution, grave = limits.missed
-    grade = graded(missed, caution, grave)
+    sure = max(0.0, missed - _SURE * error)
+    grade = graded(sure, caution, grave)
     sentence = (
-        f"draws of the trained network put {missed:.1%} of the posterior where the search had not "
-        f"been"
+        f"draws of the trained network put {missed:.1%} of the posterior, to within {error:.1%}, "
+        f"where the search had not been"
     )
     sentence += ": search for longer" if grade else ""
-    checks.append(Check("missed", SEARCH, missed, caution, grade, sentence, grave))
+    checks.append(Check("missed", SEARCH, sure, caution, grade, sentence, grave))
     caution, grave = limits.moved
     grade = graded(moved, caution, grave)
     sentence = (

@@ -44,6 +44,7 @@ def draw_afresh(
     is_any = bool(np.isfinite(ratios.max()))
     shares = np.exp(ratios - log_total(ratios)) if is_any else np.zeros(len(ratios))
     is_unknown = visited.tree_form[numbers] >= num_forms
+    unknown = float(shares[is_unknown].sum())
     return {
         "elbo": float((floored - log_q).mean()),
         "log_evidence_visited": before,
@@ -54,7 +55,8 @@ def draw_afresh(
         "largest_weight": weights.largest_share,
         "unseen_share": float(is_unseen.mean()),
         "unseen_mass": float(shares[is_unseen].sum()),
-        "unknown_mass": float(shares[is_unknown].sum()),
+        "unknown_mass": unknown,
+        "unknown_mass_stderr": float(np.sqrt((shares**2 * (is_unknown - unknown) ** 2).sum())),
         "invalid_share": float((estimate == -np.inf).mean()),
     }
 
