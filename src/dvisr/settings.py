@@ -45,8 +45,8 @@ class SearchSettings:
         likeliest first; and the most changes of one tree.
     numbered_above, most_numbers, most_chained, most_numbered : float, int, int, int
         The share of the posterior from which a form's constants are written out, the likeliest
-        numbers that they are written as, alone and two together, and how many ways are tried for
-        one constant.
+        numbers that they are written as, alone and two together, and how many of either are tried
+        for each sign of a constant.
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
@@ -254,7 +254,8 @@ class CheckSettings:
     few_steps : int
         Steps below which a search counts as short.
     missed : tuple of float
-        The share of the posterior that fresh draws found and the search had not.
+        The share of the posterior that fresh draws found and the search had not, less two standard
+        errors.
     moved : tuple of float
         The probability that fresh draws moved between functions.
     disagreement : tuple of float

@@ -382,8 +382,18 @@ def test_thinned_draws_keep_the_heavy_ones_as_they_are() -> None:
     for place in heaviest:
         (where,) = np.flatnonzero((thinned.constants == found.constants[place]).all(axis=1))
         assert thinned.weights[where] == pytest.approx(found.weights[place], rel=0.01)
-    assert thinned.pareto_k == found.pareto_k
     assert found.thinned(3000, np.random.default_rng(1)) is found
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])
+def test_thinned_draws_of_which_few_weigh_anything_are_those(first: float) -> None:
+    rng = np.random.default_rng(2)
+    weights = rng.uniform(0.5, 1.0, 900) * (rng.uniform(size=900) < 0.2)
+    weights[0] = first
+    found = made(rng.normal(size=(900, 1)), weights / weights.sum())
+    thinned = found.thinned(400, rng)
+    np.testing.assert_array_equal(thinned.constants, found.constants[weights > 0.0])
+    np.testing.assert_allclose(thinned.weights, found.weights[weights > 0.0], rtol=1e-12)
 
 
 def test_thinned_draws_are_right_on_average() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dvisr.checks import DATA, SEARCH, Check, Grade, Replication, check_data, graded
-from dvisr.diagnostics import r_squared
+from dvisr.diagnostics import pareto_k, r_squared
 from dvisr.fitting import streams
 from dvisr.fitting.other_priors import OtherPrior
 from dvisr.marginal import Weighed
@@ -30,7 +30,9 @@ _MOST_VALUES = 20_000_000  # draws times rows that R² is worked out of
 def is_heavy(weighed: Weighed) -> bool:
     """Whether a few draws decide an integral. A Pareto k alone is misled by a bounded bump of
     weights, as where the prior of a constant has a peak at zero that the proposal has not."""
-    return weighed.pareto_k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
+    k = weighed.pareto_k_of_all
+    k = pareto_k(weighed.log_weights) if k is None else k
+    return k > _HEAVY and float(weighed.log_weights.max()) > math.log(_ONE_DRAW)
 
 
 def integral_check(likely: Sequence[tuple[float, Weighed]], limits: CheckSettings) -> Check:

@@ -227,6 +227,8 @@ class SearchFitter(AbstractFitter):
         weigher = FormWeigher(search)
         weigher.complete(limit)
         weigher.weigh_likely(limit)
+        weigher.complete(limit)  # of what weighing has made likely
+        weigher.weigh_likely(limit)
         measured: dict[str, Any] = {}
         network = search.network
         before = weigher.shares()

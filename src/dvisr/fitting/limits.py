@@ -58,6 +58,12 @@ class Limit:
     def is_over(self) -> bool:
         return self._is_past(self._end)
 
+    def part(self, share: float) -> Callable[[], bool]:
+        """Whether that share of what is left of the time from now on is over."""
+        now = time.perf_counter()
+        end = now + share * (self._end - now)
+        return lambda: self.is_over() or self._is_past(end)
+
     def weighing_is_over(self) -> bool:
         """After a stop the likeliest of what was found are still weighed, for a moment."""
         now = time.perf_counter()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from dvisr.constants import Normal
-from dvisr.diagnostics import log_total
+from dvisr.diagnostics import log_total, pareto_k
 from dvisr.expression import Expression
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
@@ -18,6 +20,8 @@ from dvisr.search.visited import VisitedTrees
 _CLOSED_ABOVE = 0.005  # of the posterior: forms that are weighed though a look is exact
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
 _NUMBERINGS = 3  # of likely forms, of those that come of them, and of those that come of these
+_NUMBERED_PART = 0.3  # of the time that is left
+_TREES_AT_ONCE = 200  # between two looks at the clock
 _ROUGHLY = 1e-3  # nats, to which modes are found whose constants are written out
 _ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
 _MOST_SURPRISE = 8.0  # nats
@@ -160,7 +164,11 @@ class FormWeigher:
             num_starts=starts,
             is_late=limit.weighing_is_over,
         )
-        self.weighed[form] = weighed.thinned(own.most_kept, rng)
+        thinned = weighed.thinned(own.most_kept, rng)
+        if thinned is not weighed:
+            k = pareto_k(weighed.log_weights)
+            thinned = dataclasses.replace(thinned, pareto_k_of_all=k)
+        self.weighed[form] = thinned
         if not is_rough:
             self._is_precise.add(form)
             self._asked[form] = error
@@ -172,23 +180,25 @@ class FormWeigher:
 
     def complete(self, limit: Limit) -> None:
         """Visit the other trees of forms that may matter, and likely forms with a constant written
-        out as a number."""
-        complete(self.visited, self.search.neighbours, self.settings, limit.is_over)
-        if self.search.is_enumerated:
+        out as a number. Most of the time that is left is left to weighing."""
+        is_late = limit.part(_NUMBERED_PART)
+        complete(self.visited, self.search.neighbours, self.settings, is_late)
+        if self.search.is_enumerated or not self.search.numbering.has_numbers:
             return
         for _ in range(_NUMBERINGS):
-            numbered = self._numbered(limit)
+            numbered = self._numbered(is_late)
             if not numbered:
                 return
-            forms = self._visit(*(np.concatenate(parts) for parts in zip(*numbered, strict=True)))
-            complete(self.visited, self.search.neighbours, self.settings, limit.is_over, forms)
+            trees, starts = (np.concatenate(parts) for parts in zip(*numbered, strict=True))
+            forms = self._visit(trees, starts, is_late)
+            complete(self.visited, self.search.neighbours, self.settings, is_late, forms)
 
-    def _numbered(self, limit: Limit) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _numbered(self, is_late: Callable[[], bool]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Trees that come of forms that have become likely, and where to start from."""
         own, engine = self.search.settings.search, self.search.engine.levels[0]
         made = []
         for form in map(int, np.flatnonzero(self.shares() > own.numbered_above)):
-            if limit.is_over():
+            if is_late():
                 return []
             tree = self.visited.likeliest_tree(form)
             if form not in self._is_numbered and self.expression(tree).num_constants:
@@ -197,19 +207,31 @@ class FormWeigher:
             self._is_numbered.add(form)
         return made
 
-    def _visit(self, trees: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _visit(
+        self, trees: np.ndarray, starts: np.ndarray, is_late: Callable[[], bool]
+    ) -> np.ndarray:
         """Visit trees, and where there are few rows look at them once more from given constants: a
         first look may have missed the frequency of a wave, say. The numbers of their forms."""
         engine, visited = self.search.engine, self.visited
-        is_all = self.search.visit(trees, (), "trying numbers for constants")
-        trees, starts = trees[visited.contains(trees)], starts[visited.contains(trees)]
-        forms = visited.tree_form[visited.visit(trees, ())]
-        if is_all and engine.coarse is None:
-            found = engine.fit(trees, starts=starts).log_marginal
-            for form, value in zip(map(int, forms), map(float, found), strict=True):
-                if value > visited.form_log_marginal[form] and form not in self.weighed:
-                    visited.set_log_marginal(form, value)
-        return np.unique(forms)
+        with self.search.teller.phase("trying numbers for constants") as tell:
+            for start in range(0, len(trees), _TREES_AT_ONCE):
+                if is_late():
+                    break
+                part = slice(start, start + _TREES_AT_ONCE)
+                numbers = visited.visit(trees[part], islands=())
+                if engine.coarse is None:
+                    again = engine.fit(trees[part], starts=starts[part]).log_marginal
+                    self._raise(visited.tree_form[numbers], again)
+                tell((start + _TREES_AT_ONCE) / len(trees))
+        trees = trees[visited.contains(trees)]
+        numbers = visited.visit(trees, islands=())
+        return np.unique(visited.tree_form[numbers])
+
+    def _raise(self, forms: np.ndarray, values: np.ndarray) -> None:
+        """To the values of another look, where they are higher."""
+        for form, value in zip(map(int, forms), map(float, values), strict=True):
+            if value > self.visited.form_log_marginal[form] and form not in self.weighed:
+                self.visited.set_log_marginal(form, value)
 
     @property
     def is_exact(self) -> bool:

@@ -2,6 +2,7 @@
 
 from dvisr.marginal.affine import AffineForm, affine_form, nonlinear_constants, ridge
 from dvisr.marginal.engine import Engine, Fits, Modes
+from dvisr.marginal.mixtures import inverse
 from dvisr.marginal.weighed import Weighed
 from dvisr.marginal.weighing import log_joint_of, noise_draws, residuals_of, weigh
 
@@ -12,6 +13,7 @@ __all__ = [
     "Modes",
     "Weighed",
     "affine_form",
+    "inverse",
     "log_joint_of",
     "noise_draws",
     "nonlinear_constants",

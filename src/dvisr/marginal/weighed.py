@@ -8,8 +8,6 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from dvisr.diagnostics import pareto_k
-
 
 @dataclasses.dataclass(frozen=True)
 class Weighed:
@@ -30,13 +28,6 @@ class Weighed:
     @property
     def effective_size(self) -> float:
         return math.exp(-float(logsumexp(2.0 * self.log_weights)))
-
-    @property
-    def pareto_k(self) -> float:
-        """How heavy the tail of the weights was when they were worked out."""
-        if self.pareto_k_of_all is not None:
-            return self.pareto_k_of_all
-        return pareto_k(self.log_weights)
 
     @property
     def weights(self) -> np.ndarray:
@@ -80,6 +71,8 @@ class Weighed:
         if len(self.log_weights) <= most:
             return self
         weights = self.weights / self.weights.sum()
+        if (weights > 0.0).sum() <= most:
+            return self._only(np.flatnonzero(weights > 0.0), self.log_weights)
         falling = np.sort(weights)[::-1]
         left = np.cumsum(falling[::-1])[::-1]  # of the weight, from each place on
         room = most - np.arange(most)
@@ -88,11 +81,12 @@ class Weighed:
         chances = np.minimum(weights / bar, 1.0)
         points = np.cumsum(chances) + rng.uniform()
         kept = np.flatnonzero(np.floor(points) > np.floor(points - chances))
-        thinned = np.log(np.maximum(weights[kept], bar))
+        return self._only(kept, np.log(np.maximum(weights, bar)))
+
+    def _only(self, kept: np.ndarray, log_weights: np.ndarray) -> Weighed:
         return dataclasses.replace(
             self,
             constants=self.constants[kept],
-            log_weights=thinned - logsumexp(thinned),
+            log_weights=log_weights[kept] - logsumexp(log_weights[kept]),
             log_q=self.log_q[kept],
-            pareto_k_of_all=self.pareto_k,
         )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dvisr.diagnostics import log_total
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.visited import VisitedTrees
 from dvisr.settings import WeighingSettings
@@ -29,7 +28,7 @@ def complete(
     """Visit the trees that are sure to be of a form that may matter, up to a number of each; and
     before that few of the other forms, by number, that may come to matter by them. No island has
     come across them."""
-    total = log_total(visited.form_log_joint)
+    total = float(np.logaddexp.reduce(visited.form_log_joint, initial=-np.inf))
     if not np.isfinite(total):
         return
     bar = total + np.log(settings.completed_above)

@@ -52,7 +52,7 @@ class Neighbours:
         """The tree itself and rewritings of rewritings of it: all that there are, or so many."""
         row = checked_rows(tree[None], "a tree as a row")[0]
         workspace = new_workspace(len(row))
-        return all_rewritings(row, most, self._regroupings, self._walk_tables, workspace)
+        return all_rewritings(row, max(1, most), self._regroupings, self._walk_tables, workspace)
 
 
 @compiled

@@ -2,8 +2,8 @@
 and two of them where it is a factor or a term: 3 * pi * x, or 3 * x / 2, for x * c.
 
 A formula with a number in the place of a constant is often likelier than the one with the constant,
-and there are many such; which of them a search meets is chance. So those near a likely formula are
-all tried.
+and there are many such; which of them a search meets is chance. So the likeliest of those near a
+likely formula are tried, always.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dvisr.constraints import Grammar
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
 from dvisr.library import Kind, Role
-from dvisr.marginal import Modes
+from dvisr.marginal import Modes, inverse
 from dvisr.prior import TreePrior
 from dvisr.search.legality import Legality
 from dvisr.search.likeliest import likeliest_trees, of_subtrees
@@ -72,6 +72,10 @@ class Numbering:
         self._most_constants = (grammar.max_tokens + 1) // 2
         self._ids = {token.role: place for place, token in enumerate(grammar.library)}
 
+    @property
+    def has_numbers(self) -> bool:
+        return bool(self._numbers.items)
+
     def of_tree(self, tree: np.ndarray, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
         """(trees, length): one constant each written out, legal trees alone, each once; and
         (trees, 1, constants): values of the other constants to start from, NaN after them."""
@@ -79,10 +83,11 @@ class Numbering:
         constant = self._grammar.library.constant_id
         places = [place for place, token in enumerate(tokens) if token == constant]
         masses = np.where(np.isfinite(modes.masses), modes.masses, -np.inf)
+        best = masses.max(initial=-np.inf)
         made: dict[_Tokens, np.ndarray] = {}
-        for mode in np.flatnonzero(masses >= masses.max(initial=-np.inf) - _LOWER):
+        for mode in np.flatnonzero(np.isfinite(masses) & (masses >= best - _LOWER)):
             with np.errstate(all="ignore"):
-                spreads = np.sqrt(np.diag(np.linalg.pinv(modes.precision[mode])))
+                spreads = np.sqrt(np.diag(inverse(modes.precision[mode])))
             for number, place in enumerate(places):
                 value, spread = float(modes.modes[mode, number]), float(spreads[number])
                 others = np.delete(modes.modes[mode], number)
@@ -122,9 +127,11 @@ class Numbering:
                 yield (*tokens[:above], *written, *tokens[end:])
 
     def _chained(self, operand: _Tokens, chain: _Chain, dividing: Role | None) -> _Tokens | None:
-        """What a chain makes of an operand; where that divides (or is taken away), the first number
-        is what it divides."""
+        """What a chain makes of an operand; where that divides (or is taken away), a number that
+        multiplies (or is added) is what it divides."""
         made = operand
+        if dividing is not None:
+            chain = tuple(sorted(chain, key=lambda step: step[0] is not _OTHER[dividing]))
         for step, (role, number) in enumerate(chain):
             if step == 0 and dividing is not None:
                 if role is not _OTHER[dividing]:
@@ -144,6 +151,9 @@ class Numbering:
         others = (*library.ids_of_kind(Kind.VARIABLE), *library.ids_of_kind(Kind.CONSTANT))
         grammar, prior = of_subtrees(self._grammar, self._prior, size)
         rows, _ = likeliest_trees(grammar, prior, own.most_numbers, leaving_out=others)
+        alone = np.full((len(library.ids_of_kind(Kind.LITERAL)), size), -1, dtype=np.int8)
+        alone[:, 0] = library.ids_of_kind(Kind.LITERAL)
+        rows = np.unique(np.concatenate([alone, rows]), axis=0)  # of a tie there may be none
         log_prior = np.asarray(prior.log_prob(np, rows.astype(np.int64)))
         at = np.zeros((1, len(library.variables)))
         found: list[tuple[_Chain, float, float]] = []
@@ -181,6 +191,7 @@ class Numbering:
             (first + second, a * b if plain is Role.PRODUCT else a + b, s + t)
             for number, (first, a, s) in enumerate(one)
             for second, b, t in one[number:]
+            if first[0][1] != second[0][1] or first[0][0] is second[0][0]  # not x * 2 / 2
         ]
         return _Choices.of(one + two)
 
