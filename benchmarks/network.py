@@ -214,9 +214,10 @@ def measure_fit(
         "verdict": model.verdict_.word,
         "seconds": round(time.perf_counter() - began, 2),
         "steps": found["num_steps"],
-        "gap": model.log_evidence_ - found["elbo"],
-        "effective_share": found["effective_sample_size"] / found["num_fresh"],
-        "total_variation": found["total_variation"],
+        # None where there was no time for fresh draws.
+        "gap": model.log_evidence_ - found["elbo"] if "elbo" in found else None,
+        "effective_share": found.get("effective_sample_size", 0.0) / found.get("num_fresh", 1),
+        "total_variation": found.get("total_variation"),
     }
 
 
@@ -371,12 +372,15 @@ def tables(found: dict[str, Any]) -> str:
             count = len(rows)
             parts.append(
                 f"| {network} | {sum(row['is_first'] for row in rows)} of {count} | "
-                f"{sum(row['gap'] < 1.0 for row in rows)} | "
-                f"{sum(row['gap'] < 3.0 for row in rows)} | "
+                f"{_num_within(rows, 1.0)} | {_num_within(rows, 3.0)} | "
                 f"{sum(row['effective_share'] >= 0.1 for row in rows)} | "
                 f"{statistics.median(row['seconds'] for row in rows):.1f} |"
             )
     return "\n".join(parts)
+
+
+def _num_within(rows: list[dict[str, Any]], nats: float) -> int:
+    return sum(row["gap"] is not None and row["gap"] < nats for row in rows)
 
 
 def _drawn_line(name: str, rows: list[dict[str, Any]]) -> str:

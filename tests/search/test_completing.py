@@ -9,7 +9,7 @@ from dvisr.constraints import Grammar
 from dvisr.enumeration import enumerate_trees
 from dvisr.library import Library
 from dvisr.prior import science
-from dvisr.search.completing import complete
+from dvisr.search.completing import Completion
 from dvisr.search.forms import forms, make_algebra
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.racing import Looks
@@ -45,7 +45,8 @@ def test_the_prior_of_a_form_does_not_depend_on_the_tree_that_was_met(seed: int)
     own = np.flatnonzero(KEYS[start] == KEYS)
     others = rng.choice(len(TREES), 50)
     visited = visited_with(start, others[KEYS[others] != KEYS[start]])
-    complete(visited, Neighbours(GRAMMAR), WeighingSettings(most_rewritings=5000), lambda: False)
+    settings = WeighingSettings(most_rewritings=5000)
+    Completion(visited, Neighbours(GRAMMAR), settings).complete(lambda: False)
     form = visited.tree_form[visited.visit(TREES[[start]])[0]]
     expected = np.logaddexp.reduce(np.asarray(PRIOR.log_prob(np, TREES[own].astype(np.int64))))
     assert visited.form_log_prior[form] == pytest.approx(expected, abs=1e-12)
@@ -57,8 +58,9 @@ def test_what_may_not_matter_is_left_alone_and_so_is_all_once_it_is_late() -> No
     others = np.flatnonzero(KEYS[start] != KEYS)[:50]
     visited = visited_with(start, others)
     num_trees = len(visited.trees)
-    complete(visited, Neighbours(GRAMMAR), WeighingSettings(), lambda: True)
+    completion = Completion(visited, Neighbours(GRAMMAR), WeighingSettings())
+    completion.complete(lambda: True)
     assert len(visited.trees) == num_trees
-    complete(visited, Neighbours(GRAMMAR), WeighingSettings(), lambda: False)
+    completion.complete(lambda: False)
     added = visited.trees[num_trees:]
     assert (forms(added, ALGEBRA) == KEYS[start]).all()

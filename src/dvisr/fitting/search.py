@@ -26,7 +26,6 @@ from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
-from dvisr.search.completing import complete
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
@@ -256,7 +255,6 @@ class Search:
             self._explore(island)
         elbo = float("nan") if self.network is None else self.network.step(self, done)
         self.visited.drop_least_likely(self.settings.search.max_forms)
-        complete(self.visited, self.neighbours, self.settings.weighing, self._is_late)
         return elbo
 
     def _explore(self, island: int) -> None:

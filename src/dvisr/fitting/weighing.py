@@ -14,7 +14,7 @@ from dvisr.expression import Expression
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.marginal import Weighed, nonlinear_constants, weigh
-from dvisr.search.completing import complete
+from dvisr.search.completing import Completion
 from dvisr.search.visited import VisitedTrees
 
 _CLOSED_ABOVE = 0.005  # of the posterior: forms that are weighed though a look is exact
@@ -43,6 +43,7 @@ class FormWeigher:
         self.settings = search.settings.weighing
         self.weighed: dict[int, Weighed] = {}
         self._is_precise: set[int] = set()
+        self._completion = Completion(search.visited, search.neighbours, self.settings)
         self._is_numbered: set[int] = set()
         self._asked: dict[int, float] = {}  # the errors that these were weighed to
         self._is_closed: dict[int, bool] = {}
@@ -182,7 +183,7 @@ class FormWeigher:
         """Visit the other trees of forms that may matter, and likely forms with a constant written
         out as a number. Most of the time that is left is left to weighing."""
         is_late = limit.part(_NUMBERED_PART)
-        complete(self.visited, self.search.neighbours, self.settings, is_late)
+        self._completion.complete(is_late)
         if self.search.is_enumerated or not self.search.numbering.has_numbers:
             return
         for _ in range(_NUMBERINGS):
@@ -191,7 +192,7 @@ class FormWeigher:
                 return
             trees, starts = (np.concatenate(parts) for parts in zip(*numbered, strict=True))
             forms = self._visit(trees, starts, is_late)
-            complete(self.visited, self.search.neighbours, self.settings, is_late, forms)
+            self._completion.complete(is_late, forms)
 
     def _numbered(self, is_late: Callable[[], bool]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Trees that come of forms that have become likely, and where to start from."""

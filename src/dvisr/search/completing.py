@@ -18,36 +18,44 @@ _UNLIKELY_TREE = 7.0  # nats that a tree may be less likely than others of its f
 _FEW = 60  # trees of a form that may come to matter
 
 
-def complete(
-    visited: VisitedTrees,
-    neighbours: Neighbours,
-    settings: WeighingSettings,
-    is_late: Callable[[], bool],
-    others: np.ndarray | None = None,
-) -> None:
-    """Visit the trees that are sure to be of a form that may matter, up to a number of each; and
-    before that few of the other forms, by number, that may come to matter by them. No island has
-    come across them."""
-    total = float(np.logaddexp.reduce(visited.form_log_joint, initial=-np.inf))
-    if not np.isfinite(total):
-        return
-    bar = total + np.log(settings.completed_above)
-    if others is not None:
-        others = others[visited.form_log_joint[others] > bar - _UNLIKELY_TREE]
-        _complete(visited, neighbours, others, _FEW, is_late)
-    likely = np.flatnonzero(visited.form_log_joint > bar)
-    _complete(visited, neighbours, likely, settings.most_rewritings, is_late)
+class Completion:
+    """Of the visited trees of a search that is over: forms keep their numbers.
 
+    Parameters
+    ----------
+    visited : VisitedTrees
+    neighbours : Neighbours
+    settings : WeighingSettings
+    """
 
-def _complete(
-    visited: VisitedTrees,
-    neighbours: Neighbours,
-    forms: np.ndarray,
-    most: int,
-    is_late: Callable[[], bool],
-) -> None:
-    for form in map(int, forms):
-        if is_late():
+    def __init__(
+        self, visited: VisitedTrees, neighbours: Neighbours, settings: WeighingSettings
+    ) -> None:
+        self._visited, self._neighbours, self._settings = visited, neighbours, settings
+        self._is_complete: set[int] = set()
+
+    def complete(self, is_late: Callable[[], bool], others: np.ndarray | None = None) -> None:
+        """Visit the trees that are sure to be of a form that may matter, up to a number of each;
+        and before that few of the other forms, by number, that may come to matter by them. No
+        island has come across them."""
+        joint = self._visited.form_log_joint
+        total = float(np.logaddexp.reduce(joint, initial=-np.inf))
+        if not np.isfinite(total):
             return
-        rewritten = neighbours.all_rewritings(visited.likeliest_tree(form), most)
-        visited.visit(rewritten, islands=())
+        bar = total + np.log(self._settings.completed_above)
+        if others is not None:
+            self._rewrite(others[joint[others] > bar - _UNLIKELY_TREE], _FEW, is_late)
+        likely = np.flatnonzero(self._visited.form_log_joint > bar)
+        due = np.array([form for form in map(int, likely) if form not in self._is_complete])
+        self._is_complete.update(self._rewrite(due, self._settings.most_rewritings, is_late))
+
+    def _rewrite(self, forms: np.ndarray, most: int, is_late: Callable[[], bool]) -> list[int]:
+        """Those that there was time for."""
+        done = []
+        for form in map(int, forms):
+            if is_late():
+                break
+            tree = self._visited.likeliest_tree(form)
+            self._visited.visit(self._neighbours.all_rewritings(tree, most), islands=())
+            done.append(form)
+        return done

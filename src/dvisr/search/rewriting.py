@@ -83,20 +83,38 @@ def rewritings(row, regroupings, tables, workspace):
 def all_rewritings(row, most, regroupings, tables, workspace):
     """A tree, what it can be rewritten to, what those can, and so on: all, or so many."""
     made = np.empty((most, len(row)), dtype=np.int8)
-    made[0] = row
-    number, place = 1, 0
+    table = np.full(_table_size(most), -1, dtype=np.int32)  # of places in `made`, by hash
+    number, place = _added(row, made, 0, table), 0
     while place < number and number < most:
         for other in rewritings(made[place], regroupings, tables, workspace):
-            is_new = number < most
-            for earlier in range(number):
-                if (made[earlier] == other).all():
-                    is_new = False
-                    break
-            if is_new:
-                made[number] = other
-                number += 1
+            if number < most:
+                number = _added(other, made, number, table)
         place += 1
     return made[:number]
+
+
+@compiled
+def _table_size(most):
+    size = 16
+    while size < 2 * most:
+        size *= 2
+    return size
+
+
+@compiled
+def _added(row, made, number, table):
+    """Put a row after the first `number` of `made` unless it is there; how many there are then."""
+    value = np.uint64(1469598103934665603)  # Fowler, Noll and Vo's hash
+    for token in row:
+        value = (value ^ np.uint64(token + 1)) * np.uint64(1099511628211)
+    slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(len(table) - 1))
+    while table[slot] >= 0:
+        if (made[table[slot]] == row).all():
+            return number
+        slot = (slot + 1) % len(table)
+    table[slot] = number
+    made[number] = row
+    return number + 1
 
 
 @compiled
