@@ -23,6 +23,7 @@ from dvisr.prior.named import tree_prior
 from dvisr.sampling import Writer, log_prob, make_writer
 from dvisr.sampling.following import follow
 from tests.contracts import check_policy
+from tests.marks import quick_only
 
 SIZES = Sizes(width=8, reader_layers=2, decoder_layers=2, num_heads=2)
 RNG = np.random.default_rng(3)
@@ -57,7 +58,7 @@ def policy_of(network: DataNetwork, grammar: Grammar, X: np.ndarray = X, y: np.n
     return eqx.tree_at(lambda p: p.adapter, made, adapter)
 
 
-@pytest.mark.parametrize("constants", [False, True])
+@pytest.mark.parametrize("constants", quick_only([False, True], True))
 def test_it_is_a_policy(constants: bool) -> None:
     grammar = grammar_of(constants)
     policy = policy_of(trained(), grammar)

@@ -36,6 +36,7 @@ def leaves(trainer: Trainer) -> list[np.ndarray]:
     return list(named_arrays(trainer.state).values())
 
 
+@pytest.mark.slow
 def test_going_on_from_a_file_is_going_on(maker: LawMaker, tmp_path: Path) -> None:
     through = Trainer(maker, SIZES, QUICK)
     through.train(8, cool=4)
