@@ -187,7 +187,7 @@ def measure(space: Space, known: Truths) -> Measured:
     search.prepare()
     search.run(1)
     weigher = FormWeigher(search)
-    weigher.complete(Limit())
+    weigher.vary(Limit())
     visited = search.visited
     trees = [weigher.expression(tree) for tree in visited.form_tree]
     looks = visited.form_log_marginal.copy()

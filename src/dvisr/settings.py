@@ -43,10 +43,12 @@ class SearchSettings:
     small_tokens, most_small, most_changes : int
         Of the trees that replace a subtree in a sweep: the largest size, and the most of them,
         likeliest first; and the most changes of one tree.
-    numbered_above, most_numbers, most_chained, most_numbered : float, int, int, int
-        The share of the posterior from which a form's constants are written out, the likeliest
-        numbers that they are written as, alone and two together, and how many of either are tried
-        for each sign of a constant.
+    varied_above : float
+        The share of the posterior from which at the end the constants of a form are written out as
+        numbers and put elsewhere.
+    most_numbers, most_chained, most_numbered : int
+        The likeliest numbers that constants are written as, alone and two together, and how many of
+        either are tried for each sign of a constant.
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
@@ -119,7 +121,7 @@ class SearchSettings:
     small_tokens: int = 5
     most_small: int = 2_000
     most_changes: int = 500
-    numbered_above: float = 2e-3
+    varied_above: float = 2e-3
     most_numbers: int = 500
     most_chained: int = 40
     most_numbered: int = 15

@@ -26,7 +26,7 @@ def weigher_of(problem: Problem, settings: FitSettings | None = None) -> FormWei
     search = Search(problem, settings or FitSettings(), num_samples=4, seed=0, num_threads=1)
     assert search.run(0)
     weigher = FormWeigher(search)
-    weigher.complete(Limit())
+    weigher.vary(Limit())
     weigher.weigh_likely(Limit())
     weigher.weigh_rest(Limit())
     return weigher

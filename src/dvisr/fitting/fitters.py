@@ -225,9 +225,9 @@ class SearchFitter(AbstractFitter):
             if not search.network.is_ready():
                 search.network.give_up()
         weigher = FormWeigher(search)
-        weigher.complete(limit)
+        weigher.vary(limit)
         weigher.weigh_likely(limit)
-        weigher.complete(limit)  # of what weighing has made likely
+        weigher.vary(limit)  # of what weighing has made likely
         weigher.weigh_likely(limit)
         measured: dict[str, Any] = {}
         network = search.network
@@ -240,7 +240,7 @@ class SearchFitter(AbstractFitter):
                     if limit.is_over() or measured.get("unknown_mass", 1.0) < _NOTHING_NEW:
                         break
                     measured = draw_afresh(search, network, limit)
-            weigher.complete(limit)
+            weigher.vary(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)
         with phase("merging equal functions"):

@@ -35,6 +35,7 @@ from dvisr.search.neighbours import Neighbours
 from dvisr.search.numbering import Numbering
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
+from dvisr.search.recasting import Recasting
 from dvisr.search.sweeping import Sweep
 from dvisr.search.table import OutOfTime
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
@@ -97,6 +98,7 @@ class Search:
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
         self.sweep = Sweep(grammar, problem.tree_prior, own)
         self.numbering = Numbering(grammar, problem.tree_prior, own)
+        self.recasting = Recasting(grammar)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -13,16 +12,13 @@ from dvisr.diagnostics import log_total, pareto_k
 from dvisr.expression import Expression
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
+from dvisr.fitting.varying import Varying, shares_of
 from dvisr.marginal import Weighed, nonlinear_constants, weigh
-from dvisr.search.completing import Completion
 from dvisr.search.visited import VisitedTrees
 
 _CLOSED_ABOVE = 0.005  # of the posterior: forms that are weighed though a look is exact
 _ROUNDS = 20  # of weighing the rest, which may bring others to the front
-_NUMBERINGS = 3  # of likely forms, of those that come of them, and of those that come of these
-_NUMBERED_PART = 0.3  # of the time that is left
-_TREES_AT_ONCE = 200  # between two looks at the clock
-_ROUGHLY = 1e-3  # nats, to which modes are found whose constants are written out
+_VARIED_PART = 0.3  # of the time that is left
 _ROUGHEST = 0.3  # the error of an unlikely form, where all trees are listed
 _MOST_SURPRISE = 8.0  # nats
 _NOTHING = 1e-12  # of the posterior
@@ -43,8 +39,7 @@ class FormWeigher:
         self.settings = search.settings.weighing
         self.weighed: dict[int, Weighed] = {}
         self._is_precise: set[int] = set()
-        self._completion = Completion(search.visited, search.neighbours, self.settings)
-        self._is_numbered: set[int] = set()
+        self._varying = Varying(search)
         self._asked: dict[int, float] = {}  # the errors that these were weighed to
         self._is_closed: dict[int, bool] = {}
         self._surprise = 0.0  # nats by which a first look was too low, at the most
@@ -60,12 +55,7 @@ class FormWeigher:
 
     def shares(self) -> np.ndarray:
         """Of each form: its posterior probability among the visited."""
-        joint = self.visited.form_log_joint
-        total = log_total(joint)
-        if not math.isfinite(total):
-            return np.zeros(len(joint))
-        shares: np.ndarray = np.exp(joint - total)
-        return shares
+        return shares_of(self.visited)
 
     def weigh_likely(self, limit: Limit) -> None:
         """Weigh to a known error every form above a share; weighing moves what is above it."""
@@ -179,60 +169,9 @@ class FormWeigher:
         self.visited.set_log_marginal(form, weighed.log_marginal)
         self.search.teller.look(self.visited, self.search.engine)
 
-    def complete(self, limit: Limit) -> None:
-        """Visit the other trees of forms that may matter, and likely forms with a constant written
-        out as a number. Most of the time that is left is left to weighing."""
-        is_late = limit.part(_NUMBERED_PART)
-        self._completion.complete(is_late)
-        if self.search.is_enumerated or not self.search.numbering.has_numbers:
-            return
-        for _ in range(_NUMBERINGS):
-            numbered = self._numbered(is_late)
-            if not numbered:
-                return
-            trees, starts = (np.concatenate(parts) for parts in zip(*numbered, strict=True))
-            forms = self._visit(trees, starts, is_late)
-            self._completion.complete(is_late, forms)
-
-    def _numbered(self, is_late: Callable[[], bool]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Trees that come of forms that have become likely, and where to start from."""
-        own, engine = self.search.settings.search, self.search.engine.levels[0]
-        made = []
-        for form in map(int, np.flatnonzero(self.shares() > own.numbered_above)):
-            if is_late():
-                return []
-            tree = self.visited.likeliest_tree(form)
-            if form not in self._is_numbered and self.expression(tree).num_constants:
-                modes = engine.modes(tree, own.num_starts, _ROUGHLY)
-                made.append(self.search.numbering.of_tree(tree, modes))
-            self._is_numbered.add(form)
-        return made
-
-    def _visit(
-        self, trees: np.ndarray, starts: np.ndarray, is_late: Callable[[], bool]
-    ) -> np.ndarray:
-        """Visit trees, and where there are few rows look at them once more from given constants: a
-        first look may have missed the frequency of a wave, say. The numbers of their forms."""
-        engine, visited = self.search.engine, self.visited
-        with self.search.teller.phase("trying numbers for constants") as tell:
-            for start in range(0, len(trees), _TREES_AT_ONCE):
-                if is_late():
-                    break
-                part = slice(start, start + _TREES_AT_ONCE)
-                numbers = visited.visit(trees[part], islands=())
-                if engine.coarse is None:
-                    again = engine.fit(trees[part], starts=starts[part]).log_marginal
-                    self._raise(visited.tree_form[numbers], again)
-                tell((start + _TREES_AT_ONCE) / len(trees))
-        trees = trees[visited.contains(trees)]
-        numbers = visited.visit(trees, islands=())
-        return np.unique(visited.tree_form[numbers])
-
-    def _raise(self, forms: np.ndarray, values: np.ndarray) -> None:
-        """To the values of another look, where they are higher."""
-        for form, value in zip(map(int, forms), map(float, values), strict=True):
-            if value > self.visited.form_log_marginal[form] and form not in self.weighed:
-                self.visited.set_log_marginal(form, value)
+    def vary(self, limit: Limit) -> None:
+        """Visit what is sure to be near the likely forms; most of the time is left to weighing."""
+        self._varying.vary(limit.part(_VARIED_PART), self.weighed)
 
     @property
     def is_exact(self) -> bool:

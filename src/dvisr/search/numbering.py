@@ -72,10 +72,6 @@ class Numbering:
         self._most_constants = (grammar.max_tokens + 1) // 2
         self._ids = {token.role: place for place, token in enumerate(grammar.library)}
 
-    @property
-    def has_numbers(self) -> bool:
-        return bool(self._numbers.items)
-
     def of_tree(self, tree: np.ndarray, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
         """(trees, length): one constant each written out, legal trees alone, each once; and
         (trees, 1, constants): values of the other constants to start from, NaN after them."""
