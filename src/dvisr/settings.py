@@ -121,7 +121,7 @@ class SearchSettings:
     small_tokens: int = 5
     most_small: int = 2_000
     most_changes: int = 500
-    varied_above: float = 2e-3
+    varied_above: float = 5e-4
     most_numbers: int = 500
     most_chained: int = 40
     most_numbered: int = 15

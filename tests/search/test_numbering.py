@@ -20,7 +20,7 @@ LITERALS = ("1", "2", "3", "pi")
 OPERATORS = ("+", "-", "*", "/", "sqrt", "cos", *LITERALS)
 LIBRARY = Library.create(OPERATORS, ["x"], constants=True)
 GRAMMAR = Grammar(LIBRARY, 11, ["default", "max-constants=3"])
-NUMBERING = Numbering(GRAMMAR, science(GRAMMAR))
+NUMBERING = Numbering(GRAMMAR, science(GRAMMAR), Decades())
 IDS = {token.name: place for place, token in enumerate(LIBRARY)}
 X = np.linspace(0.3, 4.0, 30)
 
@@ -61,7 +61,7 @@ def engine_for(y: np.ndarray) -> Engine:
 )
 def test_the_number_that_was_meant_is_tried(value: np.ndarray, tree: str, expected: str) -> None:
     modes = engine_for(value).modes(row(tree), 24, 1e-3)
-    found, starts = NUMBERING.of_tree(row(tree), modes)
+    found, starts, _ = NUMBERING.of_tree(row(tree), modes)
     made = {bytes(one): start for one, start in zip(found, starts, strict=True)}
     meant = {bytes(row(text)) for text in expected.split(" | ")}
     assert meant & set(made)
@@ -76,7 +76,7 @@ def test_the_number_that_was_meant_is_tried(value: np.ndarray, tree: str, expect
 @pytest.mark.parametrize("tree", ["* cos * x c + x c", "/ + x c - c x", "* x + c * x c"])
 def test_trees_are_legal_and_have_one_constant_less(tree: str) -> None:
     engine = engine_for(2.0 * np.cos(1.5 * X) + X)
-    found, starts = NUMBERING.of_tree(row(tree), engine.modes(row(tree), 8, 1e-3))
+    found, starts, _ = NUMBERING.of_tree(row(tree), engine.modes(row(tree), 8, 1e-3))
     assert len(found) > 0
     assert len({bytes(one) for one in found}) == len(found)
     assert Legality(GRAMMAR)(found).all()
@@ -89,7 +89,7 @@ def test_far_numbers_are_not_tried() -> None:
     """A constant that is known well stands for few numbers."""
     y = 2.0 * X
     tree = row("* x c")
-    found, _ = NUMBERING.of_tree(tree, engine_for(y).modes(tree, 8, 1e-3))
+    found, _, _ = NUMBERING.of_tree(tree, engine_for(y).modes(tree, 8, 1e-3))
     for one in found:
         values, _ = evaluate(expression(one), X[:, None], [])
         assert np.abs(np.abs(values) - y).max() < 0.02
@@ -101,6 +101,6 @@ def test_without_numbers_there_is_nothing_to_write() -> None:
     engine = Engine(library, X[:, None], make_likelihood(X, "infer"), Decades())
     tree = np.array([1, 3, 2, -1, -1], dtype=np.int8)
     modes = engine.modes(tree, 8, 1e-3)
-    found, starts = Numbering(grammar, science(grammar)).of_tree(tree, modes)
+    found, starts, _ = Numbering(grammar, science(grammar), Decades()).of_tree(tree, modes)
     assert found.shape == (0, 5)
     assert len(starts) == 0

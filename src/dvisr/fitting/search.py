@@ -97,7 +97,7 @@ class Search:
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
         self.sweep = Sweep(grammar, problem.tree_prior, own)
-        self.numbering = Numbering(grammar, problem.tree_prior, own)
+        self.numbering = Numbering(grammar, problem.tree_prior, problem.constant_prior, own)
         self.recasting = Recasting(grammar)
         self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]

@@ -16,6 +16,7 @@ from dvisr.search.visited import VisitedTrees
 
 _ROUNDS = 3  # of likely forms, of those that come of them, and of those that come of these
 _TREES_AT_ONCE = 200  # between two looks at the clock
+_SURPRISE = 5.0  # nats that a form may be likelier than one tree, roughly reckoned
 _ROUGHLY = 1e-3  # nats, to which the modes of their constants are found
 
 
@@ -31,12 +32,14 @@ class Varying:
         self._search, self._visited = search, search.visited
         self._completion = Completion(search.visited, search.neighbours, search.settings.weighing)
         self._is_varied: set[int] = set()
+        self._is_replaced: set[int] = set()
 
     def vary(self, is_late: Callable[[], bool], weighed: Container[int]) -> None:
         """Visit all that; what a form that was weighed is worth stays as it is."""
         self._completion.complete(is_late)
         if self._search.is_enumerated:
             return
+        self._replace_constants(is_late)
         for _ in range(_ROUNDS):
             made = self._made(is_late)
             if not made:
@@ -45,22 +48,48 @@ class Varying:
             forms = self._visit(trees, starts, is_late, weighed)
             self._completion.complete(is_late, forms)
 
+    def _replace_constants(self, is_late: Callable[[], bool]) -> None:
+        """A constant that does well may stand for a column, though that form does not yet."""
+        search, visited = self._search, self._visited
+        likely = np.flatnonzero(shares_of(visited) > search.settings.weighing.completed_above)
+        due = [form for form in map(int, likely) if form not in self._is_replaced]
+        with search.teller.phase("trying columns for constants") as tell:
+            for number, form in enumerate(due):
+                if is_late():
+                    return
+                self._is_replaced.add(form)
+                trees = search.sweep.with_columns(visited.likeliest_tree(form))
+                visited.visit(trees, islands=())
+                tell((number + 1) / len(due))
+
     def _made(self, is_late: Callable[[], bool]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Trees that come of forms that have become likely, and where to start from."""
-        search = self._search
+        search, visited = self._search, self._visited
         own, engine = search.settings.search, search.engine.levels[0]
         constant = search.problem.grammar.library.constant_id
         made = []
-        for form in map(int, np.flatnonzero(shares_of(self._visited) > own.varied_above)):
+        for form in map(int, np.flatnonzero(shares_of(visited) > own.varied_above)):
             if is_late():
                 return []
-            tree = self._visited.likeliest_tree(form)
+            tree = visited.likeliest_tree(form)
             if form not in self._is_varied and constant >= 0 and constant in tree:
                 modes = engine.modes(tree, own.num_starts, _ROUGHLY)
-                made.append(search.numbering.of_tree(tree, modes))
-                made.append(search.recasting.of_tree(tree, modes.best))
+                trees, starts, gains = search.numbering.of_tree(tree, modes)
+                made.append(self._promising(form, trees, starts, gains))
+                trees, starts = search.recasting.of_tree(tree, modes.best)
+                made.append(self._promising(form, trees, starts, np.zeros(len(trees))))
             self._is_varied.add(form)
         return made
+
+    def _promising(
+        self, form: int, trees: np.ndarray, starts: np.ndarray, gains: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Those whose forms may matter, if they gain so much on the form that they come of."""
+        visited, prior = self._visited, self._search.problem.tree_prior
+        log_joint = visited.form_log_marginal[form] + gains + np.asarray(prior.log_prob(np, trees))
+        least = np.log(self._search.settings.weighing.completed_above) - _SURPRISE
+        chosen = log_joint > log_total(visited.form_log_joint) + least
+        return trees[chosen], starts[chosen]
 
     def _visit(
         self,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dvisr.constants import AbstractConstantPrior
 from dvisr.constraints import Grammar
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
@@ -64,40 +65,50 @@ class _Choices(NamedTuple):
 
 class Numbering:
     def __init__(
-        self, grammar: Grammar, prior: TreePrior, settings: SearchSettings | None = None
+        self,
+        grammar: Grammar,
+        prior: TreePrior,
+        constants: AbstractConstantPrior,
+        settings: SearchSettings | None = None,
     ) -> None:
-        self._grammar, self._prior = grammar, prior
+        self._grammar, self._prior, self._constants = grammar, prior, constants
         self._settings = SearchSettings() if settings is None else settings
         self._is_legal = Legality(grammar)
         self._most_constants = (grammar.max_tokens + 1) // 2
         self._ids = {token.role: place for place, token in enumerate(grammar.library)}
 
-    def of_tree(self, tree: np.ndarray, modes: Modes) -> tuple[np.ndarray, np.ndarray]:
-        """(trees, length): one constant each written out, legal trees alone, each once; and
-        (trees, 1, constants): values of the other constants to start from, NaN after them."""
+    def of_tree(self, tree: np.ndarray, modes: Modes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(trees, length): one constant each written out, legal trees alone, each once;
+        (trees, 1, constants): values of the other constants to start from, NaN after them; and
+        (trees,): nats that log p(y | tree) gains by it at the most, about: a constant that must be
+        just so has cost what a number does not."""
         tokens = tuple(int(token) for token in tree if token >= 0)
         constant = self._grammar.library.constant_id
         places = [place for place, token in enumerate(tokens) if token == constant]
         masses = np.where(np.isfinite(modes.masses), modes.masses, -np.inf)
         best = masses.max(initial=-np.inf)
-        made: dict[_Tokens, np.ndarray] = {}
+        made: dict[_Tokens, tuple[np.ndarray, float]] = {}
         for mode in np.flatnonzero(np.isfinite(masses) & (masses >= best - _LOWER)):
             with np.errstate(all="ignore"):
                 spreads = np.sqrt(np.diag(inverse(modes.precision[mode])))
             for number, place in enumerate(places):
                 value, spread = float(modes.modes[mode, number]), float(spreads[number])
                 others = np.delete(modes.modes[mode], number)
+                density = float(self._constants.log_prob(np, np.array(value)))
+                gain = -density - np.log(max(spread, 1e-300) * np.sqrt(2.0 * np.pi))
                 for sign in (1.0, -1.0):  # as good, where only its size matters
                     for row in self._written(tokens, place, sign * value, spread):
-                        made.setdefault(row, others)
+                        made.setdefault(row, (others, gain))
         found = sorted(row for row in made if len(row) <= len(tree))
         rows = np.full((len(found), len(tree)), -1, dtype=np.int8)
         starts = np.full((len(found), 1, self._most_constants), np.nan)
+        gains = np.zeros(len(found))
         for number, row in enumerate(found):
             rows[number, : len(row)] = row
-            starts[number, 0, : len(made[row])] = made[row]
+            others, gains[number] = made[row]
+            starts[number, 0, : len(others)] = others
         is_legal = self._is_legal(rows)
-        return rows[is_legal], starts[is_legal]
+        return rows[is_legal], starts[is_legal], gains[is_legal]
 
     def _written(
         self, tokens: _Tokens, place: int, value: float, spread: float
