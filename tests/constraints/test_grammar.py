@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvisr.constraints import (
+    Constraints,
     ForbidChild,
     Grammar,
     MaxDepth,
@@ -210,3 +211,19 @@ def test_published_number_of_allowed_trees(size: int) -> None:
     grammar = Grammar(Library.create(["+", "*", "sin"], ["x0"]), size, "paper")
     known = {12: 26_804, 20: 182_515_572, 25: 53_072_787_188}
     assert count_trees(grammar) == known[size]
+
+
+def test_grammars_of_the_same_words_size_and_rules_are_equal() -> None:
+    def made(size: int = 7, rules: Constraints = "default", column: str = "x") -> Grammar:
+        return Grammar(Library.create(["+", "*", "exp"], [column], constants=True), size, rules)
+
+    assert made() == made()
+    assert hash(made()) == hash(made())
+    count_by_size.cache_clear()
+    assert count_trees(made()) == count_trees(made())
+    assert count_by_size.cache_info().hits == 1
+    for other in (made(size=8), made(rules="none"), made(column="z")):
+        assert made() != other
+    apart = made().told_apart(made().scopes, np.arange(len(made().scopes.allowed)))
+    assert apart == apart
+    assert made() != apart

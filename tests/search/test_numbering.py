@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dvisr.constants import Decades
+from dvisr.constants import Decades, Normal
 from dvisr.constraints import Grammar
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
@@ -104,3 +104,29 @@ def test_without_numbers_there_is_nothing_to_write() -> None:
     found, starts, _ = Numbering(grammar, science(grammar), Decades()).of_tree(tree, modes)
     assert found.shape == (0, 5)
     assert len(starts) == 0
+
+
+@pytest.mark.parametrize("tree", ["* x c", "* cos * x c c", "+ * x c c", "/ c + x c"])
+def test_what_a_number_gains_is_foretold(tree: str) -> None:
+    """No more than that, and within three standard deviations not much less."""
+    engine = engine_for(2.0 * np.cos(1.5 * X) if "cos" in tree else 1.5 * X + 0.7)
+    before = engine.modes(row(tree), 48, 1e-3)
+    found, starts, gains = NUMBERING.of_tree(row(tree), before)
+    after = engine.fit(found, starts=starts).log_marginal
+    gained = after - before.log_marginal
+    assert (gained < gains + 0.5).all()
+    assert (gained - gains).max() > -1.0
+
+
+def test_what_is_foretold_is_right_at_the_number_itself() -> None:
+    """x c with c known to be 2: both evidences in closed form under a normal prior."""
+    y = 2.0 * X + 0.01 * np.random.default_rng(0).standard_normal(len(X))
+    engine = Engine(LIBRARY, X[:, None], make_likelihood(y, 0.01), Normal())
+    numbering = Numbering(GRAMMAR, science(GRAMMAR), Normal())
+    found, _, gains = numbering.of_tree(row("* x c"), engine.modes(row("* x c"), 8, 1e-3))
+    place = int(np.flatnonzero((found == row("* x 2")).all(axis=1))[0])
+    precision = (X @ X) / 0.01**2
+    spread, centre = precision**-0.5, (X @ y) / (X @ X)
+    log_density = float(Normal().log_prob(np, np.array(centre)))
+    occam = -log_density - np.log(spread * np.sqrt(2.0 * np.pi))
+    assert gains[place] == pytest.approx(occam, abs=0.01)

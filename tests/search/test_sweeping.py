@@ -144,3 +144,22 @@ def test_many_columns_leave_smaller_replacements() -> None:
     assert len(found) <= SearchSettings().most_changes
     leaves = {int(tree[0]) for tree in found if tree[1] < 0}
     assert len(leaves) > 50
+
+
+def test_columns_for_constants_are_every_one_that_is_legal() -> None:
+    library = Library.create(["+", "*", "/"], ["a", "b"], constants=True)
+    grammar = Grammar(library, 5, "default")
+    legal = {tree.tobytes() for tree in enumerate_trees(grammar)}
+    sweep, constant = sweep_of(grammar), library.constant_id
+    columns, count = [library.find("a"), library.find("b")], 0
+    for row in enumerate_trees(grammar)[::3]:
+        expected = set()
+        for place in np.flatnonzero(row == constant):
+            for column in columns:
+                other = row.copy()
+                other[place] = column
+                expected.add(other.tobytes())
+        found = {tree.tobytes() for tree in sweep.with_columns(row)}
+        assert found == expected & legal
+        count += len(found)
+    assert count > 100

@@ -44,6 +44,7 @@ class Grammar:
         self.rules = rules_of(constraints, library)
         for rule in self.rules:
             check_names(rule, library)
+        self._own_states: object = None  # of slot states that others do not have
         self.scopes, self.budget, self.costs = _build(library, self.max_tokens, self.rules)
         if not _has_tree(self.budget, self.costs):
             raise ValueError(_no_tree_message(library, self.max_tokens, self.rules))
@@ -64,12 +65,24 @@ class Grammar:
         made = copy.copy(self)
         for cached in ("tables", "unconstrained"):
             made.__dict__.pop(cached, None)
+        made._own_states = object()
         made.scopes = scopes
         made.costs = SubtreeCosts(
             [self.costs.of_state[state] for state in origin],
             [self.costs.of_root[state] for state in origin],
         )
         return made
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same words, size and rules: what was counted for one holds."""
+        return self is other or (
+            isinstance(other, Grammar)
+            and (self.max_tokens, self._own_states) == (other.max_tokens, other._own_states)
+            and (self.library, self.rules) == (other.library, other.rules)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.library, self.max_tokens, len(self.rules)))
 
     def __repr__(self) -> str:
         rules = "; ".join(rule.describe() for rule in self.rules)
