@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dvisr.constants import Decades, Normal
 from dvisr.constraints import Grammar
@@ -118,15 +119,16 @@ def test_what_a_number_gains_is_foretold(tree: str) -> None:
     assert (gained - gains).max() > -1.0
 
 
-def test_what_is_foretold_is_right_at_the_number_itself() -> None:
-    """x c with c known to be 2: both evidences in closed form under a normal prior."""
+def test_what_is_foretold_is_the_evidence_that_is_gained() -> None:
+    """x 2 for x c with a normal prior and known noise: both evidences in closed form, and the gain
+    is what is foretold less what the number is off."""
     y = 2.0 * X + 0.01 * np.random.default_rng(0).standard_normal(len(X))
     engine = Engine(LIBRARY, X[:, None], make_likelihood(y, 0.01), Normal())
     numbering = Numbering(GRAMMAR, science(GRAMMAR), Normal())
     found, _, gains = numbering.of_tree(row("* x c"), engine.modes(row("* x c"), 8, 1e-3))
     place = int(np.flatnonzero((found == row("* x 2")).all(axis=1))[0])
-    precision = (X @ X) / 0.01**2
-    spread, centre = precision**-0.5, (X @ y) / (X @ X)
-    log_density = float(Normal().log_prob(np, np.array(centre)))
-    occam = -log_density - np.log(spread * np.sqrt(2.0 * np.pi))
-    assert gains[place] == pytest.approx(occam, abs=0.01)
+    with_two = stats.norm.logpdf(y, 2.0 * X, 0.01).sum()
+    covariance = 0.01**2 * np.eye(len(X)) + Normal().scale ** 2 * np.outer(X, X)
+    with_constant = stats.multivariate_normal.logpdf(y, np.zeros(len(X)), covariance)
+    off = ((X @ y) / (X @ X) - 2.0) * np.sqrt(X @ X) / 0.01  # standard deviations
+    assert with_two - with_constant == pytest.approx(gains[place] - 0.5 * off**2, abs=0.01)

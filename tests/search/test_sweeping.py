@@ -151,7 +151,7 @@ def test_columns_for_constants_are_every_one_that_is_legal() -> None:
     grammar = Grammar(library, 5, "default")
     legal = {tree.tobytes() for tree in enumerate_trees(grammar)}
     sweep, constant = sweep_of(grammar), library.constant_id
-    columns, count = [library.find("a"), library.find("b")], 0
+    columns, count = np.array([library.find("a"), library.find("b")]), 0
     for row in enumerate_trees(grammar)[::3]:
         expected = set()
         for place in np.flatnonzero(row == constant):
@@ -159,7 +159,7 @@ def test_columns_for_constants_are_every_one_that_is_legal() -> None:
                 other = row.copy()
                 other[place] = column
                 expected.add(other.tobytes())
-        found = {tree.tobytes() for tree in sweep.with_columns(row)}
+        found = {tree.tobytes() for tree in sweep.with_columns(row, columns)}
         assert found == expected & legal
         count += len(found)
     assert count > 100

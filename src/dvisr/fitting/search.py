@@ -154,11 +154,11 @@ class Search:
     def run(self, num_steps: int, limit: Limit | None = None, begun: int | None = None) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
         that was broken off, `begun` is the number of steps from which these count."""
-        self._is_late = functools.partial(self._noted, Limit() if limit is None else limit)
+        limit = Limit() if limit is None else limit
+        self._is_late = functools.partial(self._noted, limit)
         if self.is_enumerated:
             return self._list_all()
         first = len(self.history)
-        limit = Limit() if limit is None else limit
         planned = num_steps + (first if begun is None else begun)
         began = time.perf_counter()
         self.teller.tell(planned=planned, latest_end=limit.end)
@@ -202,19 +202,17 @@ class Search:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
         that fit them, and draws from the prior. The network, which often has the law, is left alone
         for a moment; then the pairs are worked out beside it, but visited after it, always."""
-        problem, most = self.problem, self.settings.search.likeliest_trees
+        most, prior = self.settings.search.likeliest_trees, self.problem.tree_prior
         with self.teller.phase("listing the likeliest formulas before the data"):
-            trees, _ = likeliest_trees(problem.grammar, problem.tree_prior, most)
+            trees, _ = likeliest_trees(self.problem.grammar, prior, most)
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
-            log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
-            self.listed_share = float(np.exp(log_prior).sum())
-        network, is_late = self.network, self._is_late
-        if network is not None:
-            network.wait_for_draws(_MOMENT, is_late)
+            self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
+        if self.network is not None:
+            self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
-        if network is not None:
-            network.begin(self, is_late)
+        if self.network is not None:
+            self.network.begin(self, self._is_late)
         if is_done_in_time(pairs, self._is_late):
             self.visit(pairs.result(), name="fitting what was matched and paired")
         for island in ALL_ISLANDS:
@@ -236,13 +234,18 @@ class Search:
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
+    @property
+    def trees_at_once(self) -> int:
+        """Trees that are visited between two looks at the clock."""
+        own = self.settings.search
+        size = min(own.trees_at_once, own.points_at_once // self.race.num_rows)
+        return max(16, size // (_LOOKS if self.is_enumerated else 1))
+
     def visit(
         self, trees: np.ndarray, islands: Sequence[int] = ALL_ISLANDS, name: str = "searching"
     ) -> bool:
         """In parts of some tenths of a second, unless it has grown late; whether all were."""
-        own = self.settings.search
-        size = min(own.trees_at_once, own.points_at_once // self.race.num_rows)
-        size = max(16, size // (_LOOKS if self.is_enumerated else 1))
+        size = self.trees_at_once
         with self.teller.phase(name) as tell:
             for start in range(0, len(trees), size):
                 if self._is_late() and len(self.visited.trees) > 0:
@@ -330,8 +333,7 @@ class Search:
             return self.sampler.draw(count, self.rng)
         spread = 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
         shares = temper(joint[foremost], spread)
-        chosen = self.rng.choice(foremost, count, p=shares)
-        return self.visited.trees[chosen]
+        return self.visited.trees[self.rng.choice(foremost, count, p=shares)]
 
     def _report(self, seconds: float, elbo: float) -> None:
         joint = self.visited.form_log_joint

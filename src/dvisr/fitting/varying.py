@@ -11,11 +11,12 @@ import numpy as np
 
 from dvisr.diagnostics import log_total
 from dvisr.fitting.search import Search
+from dvisr.library import Kind
 from dvisr.search.completing import Completion
 from dvisr.search.visited import VisitedTrees
 
 _ROUNDS = 3  # of likely forms, of those that come of them, and of those that come of these
-_TREES_AT_ONCE = 200  # between two looks at the clock
+_MOST_REPLACED = 2_000  # trees with a column for a constant, each time
 _SURPRISE = 5.0  # nats that a form may be likelier than one tree, roughly reckoned
 _ROUGHLY = 1e-3  # nats, to which the modes of their constants are found
 
@@ -31,64 +32,91 @@ class Varying:
     def __init__(self, search: Search) -> None:
         self._search, self._visited = search, search.visited
         self._completion = Completion(search.visited, search.neighbours, search.settings.weighing)
+        self._constant = search.problem.grammar.library.constant_id
         self._is_varied: set[int] = set()
         self._is_replaced: set[int] = set()
 
     def vary(self, is_late: Callable[[], bool], weighed: Container[int]) -> None:
         """Visit all that; what a form that was weighed is worth stays as it is."""
         self._completion.complete(is_late)
-        if self._search.is_enumerated:
+        if self._search.is_enumerated or self._constant < 0:
             return
         self._replace_constants(is_late)
         for _ in range(_ROUNDS):
-            made = self._made(is_late)
-            if not made:
-                return
+            due, made = self._made(is_late)
+            if not due:
+                break
             trees, starts = (np.concatenate(parts) for parts in zip(*made, strict=True))
             forms = self._visit(trees, starts, is_late, weighed)
             self._completion.complete(is_late, forms)
+            if not is_late():
+                self._is_varied.update(due)
 
     def _replace_constants(self, is_late: Callable[[], bool]) -> None:
-        """A constant that does well may stand for a column, though that form does not yet."""
+        """A constant that does well may stand for a column, though that form does not yet. Columns
+        that likely forms have."""
         search, visited = self._search, self._visited
-        likely = np.flatnonzero(shares_of(visited) > search.settings.weighing.completed_above)
-        due = [form for form in map(int, likely) if form not in self._is_replaced]
+        shares = shares_of(visited)
+        likely = np.flatnonzero(shares > search.settings.weighing.completed_above)
+        columns = np.unique(visited.form_tree[likely])
+        library = search.problem.grammar.library
+        columns = np.intersect1d(columns, library.ids_of_kind(Kind.VARIABLE))
+        made: dict[int, np.ndarray] = {}
+        for form in map(int, likely[np.argsort(-shares[likely], kind="stable")]):
+            if sum(map(len, made.values())) >= _MOST_REPLACED:
+                break
+            if form not in self._is_replaced:
+                tree = visited.likeliest_tree(form)
+                made[form] = search.sweep.with_columns(tree, columns)
+        if not made:
+            return
+        trees = np.concatenate(list(made.values()))
         with search.teller.phase("trying columns for constants") as tell:
-            for number, form in enumerate(due):
+            for part in self._parts(len(trees)):
                 if is_late():
                     return
-                self._is_replaced.add(form)
-                trees = search.sweep.with_columns(visited.likeliest_tree(form))
-                visited.visit(trees, islands=())
-                tell((number + 1) / len(due))
+                visited.visit(trees[part], islands=())
+                tell(part.stop / len(trees))
+        self._is_replaced.update(made)
 
-    def _made(self, is_late: Callable[[], bool]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Trees that come of forms that have become likely, and where to start from."""
+    def _parts(self, count: int) -> list[slice]:
+        """Of so many trees: each takes some tenths of a second at the most."""
+        size = self._search.trees_at_once
+        return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def _made(
+        self, is_late: Callable[[], bool]
+    ) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
+        """Forms that have become likely, the likeliest first, as far as there is time; trees that
+        come of them, and where to start from."""
         search, visited = self._search, self._visited
         own, engine = search.settings.search, search.engine.levels[0]
-        constant = search.problem.grammar.library.constant_id
-        made = []
-        for form in map(int, np.flatnonzero(shares_of(visited) > own.varied_above)):
-            if is_late():
-                return []
+        shares = shares_of(visited)
+        # Where few rows stand for many, a constant is known better than these rows know it.
+        better = 0.5 * math.log(search.engine.law.observations / engine.law.observations)
+        least = log_total(visited.form_log_joint) - _SURPRISE
+        least += math.log(search.settings.weighing.completed_above)
+        due, made = [], []
+        for form in map(int, np.argsort(-shares, kind="stable")):
+            if shares[form] <= own.varied_above or is_late():
+                break
             tree = visited.likeliest_tree(form)
-            if form not in self._is_varied and constant >= 0 and constant in tree:
-                modes = engine.modes(tree, own.num_starts, _ROUGHLY)
-                trees, starts, gains = search.numbering.of_tree(tree, modes)
-                made.append(self._promising(form, trees, starts, gains))
-                trees, starts = search.recasting.of_tree(tree, modes.best)
-                made.append(self._promising(form, trees, starts, np.zeros(len(trees))))
-            self._is_varied.add(form)
-        return made
+            if form in self._is_varied or self._constant not in tree:
+                continue
+            modes = engine.modes(tree, own.num_starts, _ROUGHLY)
+            needed = least - float(visited.form_log_marginal[form])
+            trees, starts, gains = search.numbering.of_tree(tree, modes)
+            made.append(self._promising(trees, starts, gains + better, needed))
+            trees, starts = search.recasting.of_tree(tree, modes.best)
+            made.append(self._promising(trees, starts, np.zeros(len(trees)), needed))
+            due.append(form)
+        return due, made
 
     def _promising(
-        self, form: int, trees: np.ndarray, starts: np.ndarray, gains: np.ndarray
+        self, trees: np.ndarray, starts: np.ndarray, gains: np.ndarray, needed: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Those whose forms may matter, if they gain so much on the form that they come of."""
-        visited, prior = self._visited, self._search.problem.tree_prior
-        log_joint = visited.form_log_marginal[form] + gains + np.asarray(prior.log_prob(np, trees))
-        least = np.log(self._search.settings.weighing.completed_above) - _SURPRISE
-        chosen = log_joint > log_total(visited.form_log_joint) + least
+        chosen = gains + np.asarray(self._search.problem.tree_prior.log_prob(np, trees)) > needed
         return trees[chosen], starts[chosen]
 
     def _visit(
@@ -102,15 +130,14 @@ class Varying:
         first look may have missed the frequency of a wave, say. The numbers of their forms."""
         engine, visited = self._search.engine, self._visited
         with self._search.teller.phase("varying the constants of likely functions") as tell:
-            for start in range(0, len(trees), _TREES_AT_ONCE):
+            for part in self._parts(len(trees)):
                 if is_late():
                     break
-                part = slice(start, start + _TREES_AT_ONCE)
                 numbers = visited.visit(trees[part], islands=())
                 if engine.coarse is None:
                     again = engine.fit(trees[part], starts=starts[part]).log_marginal
                     self._raise(visited.tree_form[numbers], again, weighed)
-                tell((start + _TREES_AT_ONCE) / len(trees))
+                tell(part.stop / len(trees))
         trees = trees[visited.contains(trees)]
         numbers = visited.visit(trees, islands=())
         return np.unique(visited.tree_form[numbers])

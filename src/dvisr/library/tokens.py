@@ -108,7 +108,7 @@ class Token:
     latex: str | None = None
     sympy: Callable[..., Any] | None = None
     safe_operands: tuple[float, ...] = ()
-    value: float = math.nan  # of a literal
+    value: float = dataclasses.field(default=math.nan, compare=False)  # of a literal: its name's
     column: int = -1  # of a variable
     column_name: str = ""  # of a variable, as the user's table has it
 
@@ -125,15 +125,12 @@ class Token:
         return f"Token({self.name!r})"
 
     def __reduce__(self) -> Any:
-        # A built-in operator is pickled by its name, since its functions can't be. A value of NaN
-        # is left out: only with the default, which is one object, does a copy equal the original.
+        # A built-in operator is pickled by its name, since its functions can't be.
         from dvisr.library.operators import OPERATORS
 
         if OPERATORS.get(self.name) is self:
             return _built_in, (self.name,)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if math.isnan(self.value):
-            del fields["value"]
         return _rebuilt, (fields,)
 
 

@@ -98,7 +98,8 @@ class Numbering:
                 gain = -density - np.log(max(spread, 1e-300) * np.sqrt(2.0 * np.pi))
                 for sign in (1.0, -1.0):  # as good, where only its size matters
                     for row in self._written(tokens, place, sign * value, spread):
-                        made.setdefault(row, (others, gain))
+                        if row not in made or gain > made[row][1]:
+                            made[row] = (others, gain)
         found = sorted(row for row in made if len(row) <= len(tree))
         rows = np.full((len(found), len(tree)), -1, dtype=np.int8)
         starts = np.full((len(found), 1, self._most_constants), np.nan)

@@ -99,9 +99,13 @@ class Race:
         it has makes too much of its highest mode, and the others are missed."""
         best = max(float(self.reference[-1]), float(joint.max(initial=-np.inf)))
         near = np.flatnonzero(is_whole & (joint > best - _NEAR))
-        if len(near):
-            again = self._levels[-1].fit(trees[near], self._num_starts).log_marginal
-            joint[near] = np.maximum(joint[near], again + log_prior[near])
+        size = max(1, _POINTS_AT_ONCE // len(self._levels[-1].X))
+        for start in range(0, len(near), size):
+            if self._is_late():
+                return
+            part = near[start : start + size]
+            again = self._levels[-1].fit(trees[part], self._num_starts).log_marginal
+            joint[part] = np.maximum(joint[part], again + log_prior[part])
 
     def _bar(self, level: int) -> float:
         """The least log joint on a part with which a tree goes on from there."""

@@ -2,7 +2,7 @@
 
 These are other forms, each with a prior of its own and one over its constants, and a function has
 the posterior of all of them; which of them a search meets is chance. So those of a likely form are
-tried, always, from the constants that make them the same function.
+tried, always; the constants that make them the same function are known.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dvisr.constraints import Grammar
-from dvisr.library import Role
+from dvisr.library import Kind, Role
 from dvisr.search.legality import Legality
 
 _ROUNDS = 3  # of recasting what was recast
-_MOST = 150  # trees of one form
+_MOST = 100  # trees of one form
 _LARGEST = 300.0  # of an exponent
+_UNSAID = -1  # stands for 1 on the way, where the library has no word for it
 
 
 class _Node(NamedTuple):
@@ -37,7 +38,9 @@ class Recasting:
         self._is_legal = Legality(grammar)
         self._most_constants = (grammar.max_tokens + 1) // 2
         self._ids = {token.role: place for place, token in enumerate(library)}
-        self._exp, self._one = library.find("exp"), library.find("1")
+        self._exp = library.find("exp")
+        ones = [place for place in library.ids_of_kind(Kind.LITERAL) if library[place].value == 1.0]
+        self._one = ones[0] if ones else _UNSAID
 
     def of_tree(self, tree: np.ndarray, constants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(trees, length), legal ones, the tree itself left out; and (trees, 1, constants): the
@@ -53,14 +56,21 @@ class Recasting:
             new = []
             for node in itertools.chain.from_iterable(map(self._everywhere, latest)):
                 written, values = _written(node)
-                if written in known or not np.isfinite(values).all() or len(made) == _MOST:
+                if written in known or not np.isfinite(values).all():
                     continue
                 known.add(written)
-                made.append((written, values))
                 new.append(node)
+                if len(written) <= len(tree) and _UNSAID not in written:
+                    made.append((written, values))
+                if len(made) == _MOST or len(known) > 4 * _MOST:
+                    return self._legal(made, len(tree))
             latest = new
-        made = [one for one in made if len(one[0]) <= len(tree)]
-        rows = np.full((len(made), len(tree)), -1, dtype=np.int8)
+        return self._legal(made, len(tree))
+
+    def _legal(
+        self, made: list[tuple[tuple[int, ...], list[float]]], length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.full((len(made), length), -1, dtype=np.int8)
         starts = np.full((len(made), 1, self._most_constants), np.nan)
         for number, (written, values) in enumerate(made):
             rows[number, : len(written)] = written
@@ -84,7 +94,7 @@ class Recasting:
                 yield node._replace(operands=operands)
 
     def _recast(self, node: _Node) -> Iterator[_Node]:
-        role = self._library[node.token].role
+        role = self._role(node)
         if role in (Role.SUM, Role.DIFFERENCE):
             yield from self._sum(node)
         elif role is Role.PRODUCT:
@@ -101,13 +111,11 @@ class Recasting:
         one, two = self._factor(first), self._factor(second)
         if one is not None and two is not None:
             for kept, (factor, _) in enumerate((one, two)):
-                if factor != 0.0:
+                if _divides(factor):
                     parts = [self._times(rest, own / factor) for own, rest in (one, two)]
                     parts[kept] = (one, two)[kept][1]
                     yield self._times(node._replace(operands=tuple(parts)), factor)
-        other = self._ids.get(
-            Role.SUM if self._library[node.token].role is Role.DIFFERENCE else Role.DIFFERENCE
-        )
+        other = self._ids.get(Role.SUM if self._role(node) is Role.DIFFERENCE else Role.DIFFERENCE)
         if other is not None and second.value is not None:
             yield _Node(other, (first, self._constant(-second.value)))
 
@@ -115,7 +123,7 @@ class Recasting:
         """(f + a g) c as c f + (a c) g, (n / d) c as (n c) / d, f c as f / (1 / c); f f^c as
         f^(c + 1); exp(f) c as exp(f + log c)."""
         first, second = node.operands
-        role = self._library[first.token].role
+        role = self._role(first)
         factor = second.value
         if factor is not None:
             if role in (Role.SUM, Role.DIFFERENCE) and any(map(self._factor, first.operands)):
@@ -124,7 +132,7 @@ class Recasting:
             elif role is Role.QUOTIENT:
                 over, under = first.operands
                 yield first._replace(operands=(self._scaled(over, factor), under))
-            if factor != 0.0 and Role.QUOTIENT in self._ids:
+            if _divides(factor) and Role.QUOTIENT in self._ids:
                 yield self._of(Role.QUOTIENT, first, self._constant(1.0 / factor))
             if first.token == self._exp and factor > 0.0 and Role.SUM in self._ids:
                 shifted = self._of(Role.SUM, first.operands[0], self._constant(math.log(factor)))
@@ -138,21 +146,21 @@ class Recasting:
         as (n / d) c; f^c / f as f^(c - 1)."""
         over, under = node.operands
         if under.value is not None:
-            if under.value != 0.0:
+            if _divides(under.value):
                 yield self._times(over, 1.0 / under.value)
             return
         own = self._factor(over)
-        if self._library[under.token].role in (Role.SUM, Role.DIFFERENCE):
+        if self._role(under) in (Role.SUM, Role.DIFFERENCE):
             for recast in self._sum(under):
                 taken = self._factor(recast)
-                if taken is not None and taken[0] != 0.0:
+                if taken is not None and _divides(taken[0]):
                     yield node._replace(operands=(self._scaled(over, 1.0 / taken[0]), taken[1]))
-            if own is not None and own[0] != 0.0 and any(map(self._factor, under.operands)):
+            if own is not None and _divides(own[0]) and any(map(self._factor, under.operands)):
                 parts = tuple(self._scaled(part, 1.0 / own[0]) for part in under.operands)
                 yield node._replace(operands=(own[1], under._replace(operands=parts)))
         else:
             taken = self._factor(under)
-            if taken is not None and taken[0] != 0.0:
+            if taken is not None and _divides(taken[0]):
                 yield node._replace(operands=(self._scaled(over, 1.0 / taken[0]), taken[1]))
         if own is not None:
             yield self._of(
@@ -186,7 +194,7 @@ class Recasting:
         is_scaled = own is not None and inside.value is None and abs(own[0]) < _LARGEST
         if own is not None and is_scaled and Role.POWER in self._ids:
             yield self._of(Role.POWER, self._constant(math.exp(own[0])), own[1])
-        role = self._library[inside.token].role
+        role = self._role(inside)
         if role in (Role.SUM, Role.DIFFERENCE):
             first, second = inside.operands
             if second.value is not None and abs(second.value) < _LARGEST:
@@ -196,16 +204,16 @@ class Recasting:
 
     def _exponent(self, power: _Node, base: _Node) -> float | None:
         """Of base^c, where that is what a part is."""
-        if self._library[power.token].role is not Role.POWER:
+        if self._role(power) is not Role.POWER:
             return None
         own, exponent = power.operands
         return exponent.value if own == base and not _has_constants(base) else None
 
     def _factor(self, node: _Node) -> tuple[float, _Node] | None:
         """A constant that a part is multiplied with, and the rest of it."""
-        role = self._library[node.token].role
+        role = self._role(node)
         if node.value is not None:
-            return None if self._one is None else (node.value, _Node(self._one))
+            return node.value, _Node(self._one)
         if role is Role.PRODUCT:
             for factor, rest in (node.operands, node.operands[::-1]):
                 if factor.value is not None:
@@ -213,7 +221,7 @@ class Recasting:
         if role is Role.QUOTIENT:
             over, under = node.operands
             if under.value is not None:
-                return (1.0 / under.value, over) if under.value != 0.0 else None
+                return (1.0 / under.value, over) if _divides(under.value) else None
             own = self._factor(over)
             if own is not None:
                 return own[0], node._replace(operands=(own[1], under))
@@ -230,9 +238,12 @@ class Recasting:
         """With a constant of its own."""
         if node.token == self._one:
             return self._constant(factor)
-        if self._library[node.token].role is Role.QUOTIENT and node.operands[0].token == self._one:
+        if self._role(node) is Role.QUOTIENT and node.operands[0].token == self._one:
             return node._replace(operands=(self._constant(factor), node.operands[1]))
         return self._of(Role.PRODUCT, node, self._constant(factor))
+
+    def _role(self, node: _Node) -> Role | None:
+        return None if node.token == _UNSAID else self._library[node.token].role
 
     def _of(self, role: Role, *operands: _Node) -> _Node:
         return _Node(self._ids[role], operands)
@@ -247,6 +258,11 @@ def _written(node: _Node) -> tuple[tuple[int, ...], list[float]]:
     tokens = (node.token, *itertools.chain.from_iterable(part[0] for part in parts))
     own = [] if node.value is None else [node.value]
     return tokens, [*own, *itertools.chain.from_iterable(part[1] for part in parts)]
+
+
+def _divides(value: float) -> bool:
+    """Whether one over it is a number that divides as well."""
+    return 1e-300 < abs(value) < 1e300
 
 
 def _has_constants(node: _Node) -> bool:

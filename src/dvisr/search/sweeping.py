@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.constraints import Grammar
-from dvisr.library import Kind
 from dvisr.library.compiling import compiled
 from dvisr.prior import TreePrior
 from dvisr.search.legality import Legality
@@ -38,7 +37,6 @@ class Sweep:
         self._leaves, self._unary, self._binary = (ids[self._arities == n] for n in range(3))
         self._small = _small_trees(grammar, prior, own, self._leaves)
         self._constant = library.constant_id
-        self._columns = library.ids_of_kind(Kind.VARIABLE)
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(changes, length), legal ones only, the tree itself left out."""
@@ -62,12 +60,12 @@ class Sweep:
         count = _replace(tree, self._arities, self._small, self._constant, 2, rows, 0)
         return self._chosen(tree, rows[:count], rng)
 
-    def with_columns(self, tree: np.ndarray) -> np.ndarray:
-        """Each constant in turn replaced by every column."""
+    def with_columns(self, tree: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Each constant in turn replaced by each of these columns."""
         places = np.flatnonzero((tree == self._constant) & (tree >= 0))
-        rows = np.repeat(tree[None], len(places) * len(self._columns), axis=0)
+        rows = np.repeat(tree[None], len(places) * len(columns), axis=0)
         for number, row in enumerate(rows):
-            row[places[number // len(self._columns)]] = self._columns[number % len(self._columns)]
+            row[places[number // len(columns)]] = columns[number % len(columns)]
         return rows[self._legality(rows)]
 
     def _chosen(self, tree: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
