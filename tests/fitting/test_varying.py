@@ -50,9 +50,9 @@ def is_visited(search: Search, text: str) -> bool:
     "text",
     [
         "/ 1 + * x c c",  # the same function with its constants elsewhere
-        "/ / c 3 + x c",  # numbers for constants: c / (3 (x + 5 / 3)), and 2 / (3 x + 5)
-        "/ 2 + * x 3 c",
-        "/ c + c x",  # operands swapped
+        "/ 2 * 3 + x c",  # numbers for a constant, and for one of a form that comes of the first
+        "/ 1 + / * 3 x 2 c",
+        "/ c - x c",  # another tree of the form
         "/ c + x x",  # a column for a constant
     ],
 )
@@ -102,7 +102,7 @@ def test_what_was_weighed_stays_as_it_is() -> None:
         low = float(visited.form_log_marginal[other]) - 4.0
         visited.set_log_marginal(other, low)
         Varying(search).vary(lambda: False, {other: None} if is_weighed else {})
-        assert (visited.form_log_marginal[other] == low) is is_weighed
+        assert bool(visited.form_log_marginal[other] == low) is is_weighed
 
 
 def test_columns_that_no_likely_form_has_are_left() -> None:

@@ -127,7 +127,7 @@ def test_what_is_foretold_is_the_evidence_that_is_gained() -> None:
     numbering = Numbering(GRAMMAR, science(GRAMMAR), Normal())
     found, _, gains = numbering.of_tree(row("* x c"), engine.modes(row("* x c"), 8, 1e-3))
     place = int(np.flatnonzero((found == row("* x 2")).all(axis=1))[0])
-    with_two = stats.norm.logpdf(y, 2.0 * X, 0.01).sum()
+    with_two = np.sum(stats.norm.logpdf(y, 2.0 * X, 0.01))
     covariance = 0.01**2 * np.eye(len(X)) + Normal().scale ** 2 * np.outer(X, X)
     with_constant = stats.multivariate_normal.logpdf(y, np.zeros(len(X)), covariance)
     off = ((X @ y) / (X @ X) - 2.0) * np.sqrt(X @ X) / 0.01  # standard deviations
