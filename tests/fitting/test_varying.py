@@ -99,7 +99,7 @@ def test_what_was_weighed_stays_as_it_is() -> None:
         visited.visit(tree_of(search, "/ c + x c"))
         numbers = visited.visit(tree_of(search, "/ 1 + * x c c"))
         other = int(visited.tree_form[numbers[0]])
-        low = float(visited.form_log_marginal[other]) - 4.0
+        low = float(visited.form_log_marginal[other]) - 8.0
         visited.set_log_marginal(other, low)
         Varying(search).vary(lambda: False, {other: None} if is_weighed else {})
         assert bool(visited.form_log_marginal[other] == low) is is_weighed

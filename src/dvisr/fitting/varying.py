@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,16 @@ from dvisr.search.visited import VisitedTrees
 _ROUNDS = 3  # of likely forms, of those that come of them, and of those that come of these
 _MOST_REPLACED = 2_000  # trees with a column for a constant, each time
 _SURPRISE = 5.0  # nats that a form may be likelier than one tree, roughly reckoned
+_LOW = 5.0  # nats below what was expected: a number may be three standard deviations off
 _ROUGHLY = 1e-3  # nats, to which the modes of their constants are found
+
+
+class _Variants(NamedTuple):
+    """Trees, constants to start from, and log p(y | tree) that is expected of them."""
+
+    trees: np.ndarray
+    starts: np.ndarray
+    expected: np.ndarray
 
 
 class Varying:
@@ -46,9 +56,7 @@ class Varying:
             due, made = self._made(is_late)
             if not due:
                 break
-            trees, starts = (np.concatenate(parts) for parts in zip(*made, strict=True))
-            forms = self._visit(trees, starts, is_late, weighed)
-            self._completion.complete(is_late, forms)
+            self._completion.complete(is_late, self._visit(_joined(made), is_late, weighed))
             if not is_late():
                 self._is_varied.update(due)
 
@@ -84,11 +92,9 @@ class Varying:
         size = self._search.trees_at_once
         return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
-    def _made(
-        self, is_late: Callable[[], bool]
-    ) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
-        """Forms that have become likely, the likeliest first, as far as there is time; trees that
-        come of them, and where to start from."""
+    def _made(self, is_late: Callable[[], bool]) -> tuple[list[int], list[_Variants]]:
+        """Forms that have become likely, the likeliest first, as far as there is time; and what
+        comes of them."""
         search, visited = self._search, self._visited
         own, engine = search.settings.search, search.engine.levels[0]
         shares = shares_of(visited)
@@ -104,49 +110,61 @@ class Varying:
             if form in self._is_varied or self._constant not in tree:
                 continue
             modes = engine.modes(tree, own.num_starts, _ROUGHLY)
-            needed = least - float(visited.form_log_marginal[form])
+            before = float(visited.form_log_marginal[form])
             trees, starts, gains = search.numbering.of_tree(tree, modes)
-            made.append(self._promising(trees, starts, gains + better, needed))
+            made.append(self._promising(trees, starts, before + better + gains, least))
             trees, starts = search.recasting.of_tree(tree, modes.best)
-            made.append(self._promising(trees, starts, np.zeros(len(trees)), needed))
+            made.append(self._promising(trees, starts, np.full(len(trees), before), least))
             due.append(form)
         return due, made
 
     def _promising(
-        self, trees: np.ndarray, starts: np.ndarray, gains: np.ndarray, needed: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Those whose forms may matter, if they gain so much on the form that they come of."""
-        chosen = gains + np.asarray(self._search.problem.tree_prior.log_prob(np, trees)) > needed
-        return trees[chosen], starts[chosen]
+        self, trees: np.ndarray, starts: np.ndarray, expected: np.ndarray, least: float
+    ) -> _Variants:
+        """Those that may matter, if they are worth what is expected of them."""
+        prior = self._search.problem.tree_prior
+        chosen = expected + np.asarray(prior.log_prob(np, trees)) > least
+        return _Variants(trees[chosen], starts[chosen], expected[chosen])
 
     def _visit(
-        self,
-        trees: np.ndarray,
-        starts: np.ndarray,
-        is_late: Callable[[], bool],
-        weighed: Container[int],
+        self, variants: _Variants, is_late: Callable[[], bool], weighed: Container[int]
     ) -> np.ndarray:
-        """Visit trees, and where there are few rows look at them once more from given constants: a
-        first look may have missed the frequency of a wave, say. The numbers of their forms."""
-        engine, visited = self._search.engine, self._visited
+        """The numbers of their forms. Where a first look finds less than was expected it may have
+        missed a mode, the frequency of a wave, say: then the known constants are gone from."""
+        visited, trees = self._visited, variants.trees
         with self._search.teller.phase("varying the constants of likely functions") as tell:
             for part in self._parts(len(trees)):
                 if is_late():
                     break
                 numbers = visited.visit(trees[part], islands=())
-                if engine.coarse is None:
-                    again = engine.fit(trees[part], starts=starts[part]).log_marginal
-                    self._raise(visited.tree_form[numbers], again, weighed)
+                found = visited.form_log_marginal[visited.tree_form[numbers]]
+                low = part.start + np.flatnonzero(found < variants.expected[part] - _LOW)
+                self._look_again(_Variants(*(array[low] for array in variants)), is_late, weighed)
                 tell(part.stop / len(trees))
         trees = trees[visited.contains(trees)]
         numbers = visited.visit(trees, islands=())
         return np.unique(visited.tree_form[numbers])
 
-    def _raise(self, forms: np.ndarray, values: np.ndarray, weighed: Container[int]) -> None:
-        """To the values of another look, where they are higher."""
-        for form, value in zip(map(int, forms), map(float, values), strict=True):
-            if value > self._visited.form_log_marginal[form] and form not in weighed:
-                self._visited.set_log_marginal(form, value)
+    def _look_again(
+        self, variants: _Variants, is_late: Callable[[], bool], weighed: Container[int]
+    ) -> None:
+        """On all rows, from given constants; values are raised where that finds more."""
+        engine, visited = self._search.engine, self._visited
+        size = max(1, self._search.settings.search.points_at_once // len(engine.X))
+        numbers = visited.visit(variants.trees, islands=())
+        forms = visited.tree_form[numbers]
+        for start in range(0, len(forms), size):
+            if is_late():
+                return
+            part = slice(start, start + size)
+            found = engine.fit(variants.trees[part], starts=variants.starts[part]).log_marginal
+            for form, value in zip(map(int, forms[part]), map(float, found), strict=True):
+                if value > visited.form_log_marginal[form] and form not in weighed:
+                    visited.set_log_marginal(form, value)
+
+
+def _joined(made: list[_Variants]) -> _Variants:
+    return _Variants(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
 
 
 def shares_of(visited: VisitedTrees) -> np.ndarray:
