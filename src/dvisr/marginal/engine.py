@@ -36,6 +36,7 @@ _TREES_A_TASK = 32  # few, so that no thread waits long for another's last ones
 _STARTED_TREES_A_TASK = 4  # there are many rows then
 _OWN_STARTS = 2  # beside those that a coarse engine has led to
 _LISTED_MODES = 4  # of a tree
+_FOLLOWED = 0.02  # nats, to which modes are followed from some rows to more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,15 @@ class Fits:
     method: np.ndarray
     constants: np.ndarray  # (trees, most constants)
     modes: np.ndarray  # (trees, modes, most constants): this one and other high ones, or NaN
+
+
+@dataclasses.dataclass(frozen=True)
+class Followed:
+    """Of many trees: the log likelihood at the best of the constants that given modes led to, and
+    these."""
+
+    log_likelihood: np.ndarray
+    modes: np.ndarray  # (trees, modes, most constants), or NaN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +205,27 @@ class Engine:
         tasks = [slice(start, start + a_task) for start in range(0, len(trees), a_task)]
         for_each(make_run, tasks, self.num_threads)
         return Fits(values, methods, best, modes)
+
+    def follow(self, trees: np.ndarray, starts: np.ndarray) -> Followed:
+        """From the modes of another fit of these trees, (trees, modes, constants), a few steps each
+        towards those on these rows. It takes a fraction of the time of `fit`, most of all where
+        constants do the same work."""
+        trees = np.array(trees, dtype=np.int8, order="C")
+        starts = np.array(starts, order="C")
+        values, modes = np.full(len(trees), -np.inf), np.full(starts.shape, np.nan)
+
+        def make_run() -> Callable[[slice], None]:
+            work = make_work(trees.shape[1], starts.shape[2], self.leaves.shape[1])
+            fit = make_fit(starts.shape[2], self.leaves.shape[1])
+            return lambda part: laplace.follow_many(
+                self.apply, trees[part], self.language, self.leaves, starts[part],
+                _FOLLOWED, self.law, work, fit, values[part], modes[part],
+            )  # fmt: skip
+
+        a_task = _STARTED_TREES_A_TASK
+        tasks = [slice(start, start + a_task) for start in range(0, len(trees), a_task)]
+        for_each(make_run, tasks, self.num_threads)
+        return Followed(values, modes)
 
     def fit_surely(self, trees: np.ndarray, num_starts: int, change: float) -> SureFits:
         """As `fit`, again and again with three times the starts until the value of a tree changes

@@ -13,11 +13,12 @@ from dvisr.marginal.keeping import copy
 from dvisr.marginal.law import IN_LOGS, NORMAL, ON_RIDGE, PLAIN
 from dvisr.marginal.linear import log_marginal_if_linear
 from dvisr.marginal.modes import find_modes
-from dvisr.marginal.optimising import misfit_at
+from dvisr.marginal.optimising import descend, misfit_at
 
 UNDEFINED, NO_CONSTANTS, CLOSED_FORM, LAPLACE = -1, 0, 1, 2
 _BELOW = 20.0  # a mode so much lower than the best is left out
 _SAME = 1e-6  # nats between modes that are listed once
+_FEW = 8  # steps, where a start is all but a mode
 
 
 @compiled_inside
@@ -148,6 +149,35 @@ def fit_many(
             apply, trees[tree], language, leaves, num_starts, starts[tree], tolerance, bars[tree],
             law, work, fit, units, state, best[tree], modes[tree],
         )  # fmt: skip
+
+
+@compiled
+def follow_many(apply, trees, language, leaves, starts, tolerance, law, work, fit, values, modes):
+    """The log likelihoods at the best constants that a few steps lead to from `starts`, (trees,
+    starts, constants); where each leads to goes into `modes`, or NaN. The tolerance is in nats."""
+    for tree in range(len(trees)):
+        values[tree] = -np.inf
+        shape = prepare(apply, trees[tree], language, leaves, work)
+        if not shape.is_defined:
+            continue
+        k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
+        if k == 0:
+            misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
+            values[tree] = law.perfect - misfit
+            continue
+        with_prior = law.prior == NORMAL  # far from it the squares alone would lead elsewhere
+        least = tolerance if with_prior else 2.0 * tolerance / law.observations
+        for number in range(starts.shape[1]):
+            if np.isnan(starts[tree, number, 0]):
+                continue
+            copy(k, starts[tree, number], fit.here)
+            descend(
+                apply, shape, fit.here, with_prior, never, _FEW, least, np.inf, law, work, fit
+            )
+            misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
+            if misfit < np.inf:
+                values[tree] = max(values[tree], law.perfect - misfit)
+                copy(k, fit.here, modes[tree, number])
 
 
 @compiled

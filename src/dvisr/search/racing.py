@@ -5,6 +5,10 @@ that on all rows. Its error is common to all trees, but for what two trees diffe
 with the rows that a row of the part stands for. So every tree is held against one that was weighed
 on all rows, the likeliest so far, part by part: it goes on to the next part, with the constants
 that it has by then, unless it is behind by more than the error may come to.
+
+A tree is fitted on the smallest part. Since its rows are counted as all rows, the posterior of the
+constants is as wide there as it will be: from then on only the likelihood at the best constants is
+worked out anew. What comes near the likeliest tree on all rows is fitted there in full.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from dvisr.marginal import Engine
 
 _POINTS_AT_ONCE = 1_000_000  # trees times rows, between two looks at the clock
-_NEAR = 7.0  # nats: a thousandth
+_NEAR = 9.0  # nats: one in eight thousand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,42 +96,45 @@ class Race:
             whole[places], estimate[places] = looks.log_marginal, looks.estimate
         return Looks(whole, estimate)
 
-    def _look_again(
-        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, is_whole: np.ndarray
+    def _look_closely(
+        self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, modes: np.ndarray
     ) -> None:
-        """At those that come near the likeliest on all rows: a part that stands for more rows than
-        it has makes too much of its highest mode, and the others are missed."""
+        """At those that come near the likeliest on all rows, in full: from the modes that they have
+        come with, and from starts that are made with the rows of a part counted once each. Where
+        a part stands for more rows than it has, its highest mode hides the others."""
+        whole = self._levels[-1]
         best = max(float(self.reference[-1]), float(joint.max(initial=-np.inf)))
-        near = np.flatnonzero(is_whole & (joint > best - _NEAR))
-        size = max(1, _POINTS_AT_ONCE // len(self._levels[-1].X))
+        near = np.flatnonzero(np.isfinite(joint) & (joint > best - _NEAR))
+        size = max(1, _POINTS_AT_ONCE // len(whole.X))
         for start in range(0, len(near), size):
-            if self._is_late():
+            if np.isfinite(self.reference[-1]) and self._is_late():
                 return
             part = near[start : start + size]
-            again = self._levels[-1].fit(trees[part], self._num_starts).log_marginal
-            joint[part] = np.maximum(joint[part], again + log_prior[part])
+            fits = [whole.fit(trees[part], starts=modes[part])]
+            fits.append(whole.fit(trees[part], self._num_starts))
+            found = np.maximum(fits[0].log_marginal, fits[1].log_marginal)
+            joint[part] = found + log_prior[part]
 
     def _bar(self, level: int) -> float:
         """The least log joint on a part with which a tree goes on from there."""
         return float(self.reference[level]) - self._margins[level]
 
-    def _fitted(
+    def _followed(
         self, level: int, trees: np.ndarray, modes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """From given modes: the log marginals and the modes there, of as many trees, from the first
-        on, as there is time for."""
+        """From given modes: the log likelihoods and the modes there, of as many trees, from the
+        first on, as there is time for."""
         engine, count = self._levels[level], 0
-        log_marginal, found = np.full(len(trees), -np.inf), np.full(modes.shape, np.nan)
+        log_likelihood, found = np.full(len(trees), -np.inf), np.full(modes.shape, np.nan)
         size = max(1, _POINTS_AT_ONCE // len(engine.X))
         while count < len(trees):
             if np.isfinite(self.reference[-1]) and self._is_late():
                 break
             part = slice(count, min(count + size, len(trees)))
-            fits = engine.fit(trees[part], starts=modes[part])
-            log_marginal[part] = fits.log_marginal
-            found[part, :, : fits.modes.shape[2]] = fits.modes
+            there = engine.follow(trees[part], modes[part])
+            log_likelihood[part], found[part] = there.log_likelihood, there.modes
             count = part.stop
-        return log_marginal[:count], found[:count]
+        return log_likelihood[:count], found[:count]
 
     def _climb(
         self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, modes: np.ndarray
@@ -136,19 +143,24 @@ class Race:
         joints = np.full((len(self._levels), len(trees)), -np.inf)
         reached = np.zeros(len(trees), dtype=np.int64)
         joints[0] = joint
-        alive = np.arange(len(trees))
         last = len(self._levels) - 1
-        for level in range(last):
-            goes_on = np.isfinite(joints[level, alive]) & (joints[level, alive] > self._bar(level))
-            alive, modes = alive[goes_on], modes[goes_on]
-            log_marginal, modes = self._fitted(level + 1, trees[alive], modes)
-            alive = alive[: len(modes)]
-            if len(alive) == 0:
-                break
-            self.num_fitted[level + 1] += len(alive)
-            joints[level + 1, alive] = log_marginal + log_prior[alive]
-            reached[alive] = level + 1
-        self._look_again(trees, log_prior, joints[last], reached == last)
+        alive = np.flatnonzero(np.isfinite(joint) & (joint > self._bar(0)))
+        modes = modes[alive]
+        # All of the log joint but the likelihood: the priors, and how wide the posterior is.
+        rest = joint[alive] - self._levels[0].follow(trees[alive], modes).log_likelihood
+        for level in range(1, last + 1):
+            log_likelihood, modes = self._followed(level, trees[alive], modes)
+            alive, rest = alive[: len(modes)], rest[: len(modes)]
+            self.num_fitted[level] += len(alive)
+            joints[level, alive] = rest + log_likelihood
+            reached[alive] = level
+            if level < last:
+                goes_on = np.isfinite(joints[level, alive])
+                goes_on &= joints[level, alive] > self._bar(level)
+                alive, rest, modes = alive[goes_on], rest[goes_on], modes[goes_on]
+        whole = joints[last, alive]
+        self._look_closely(trees[alive], log_prior[alive], whole, modes)
+        joints[last, alive] = whole
         is_whole = reached == last
         if is_whole.any():
             best = int(np.argmax(joints[last]))
