@@ -18,7 +18,7 @@ from dvisr.evaluation.tree import (
     own_operators,
 )
 from dvisr.library import Library
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, lent
 from dvisr.library.threads import for_each
 
 _TREES_A_THREAD = 10_000
@@ -85,7 +85,8 @@ def evaluate_batch(
 
 @compiled
 def _evaluate_many(apply, trees, constants, language, leaves, work, values, is_valid):
-    num_points = values.shape[1]
+    language, work = lent(language), lent(work)
+    num_points, result = values.shape[1], work.values[0]
     defined = np.empty(num_points, dtype=np.bool_)
     for tree in range(len(trees)):
         good = is_complete(trees[tree], language)
@@ -94,7 +95,7 @@ def _evaluate_many(apply, trees, constants, language, leaves, work, values, is_v
             evaluate_pointwise(apply, num_nodes, constants[tree], leaves, work, defined)
             for point in range(num_points):
                 good = good and defined[point]
-                values[tree, point] = work.values[0, point] if defined[point] else np.nan
+                values[tree, point] = result[point] if defined[point] else np.nan
         else:
             for point in range(num_points):
                 values[tree, point] = np.nan

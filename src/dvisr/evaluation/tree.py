@@ -233,18 +233,15 @@ def _apply_at(apply, position, with_slopes, work):
     rows = work.values
     if not apply(work.code[position], by_first, by_second, rows, first, second, position):
         return False
+    slopes = work.slopes
     if by_first:
         for j in range(work.low[first], work.high[first]):
-            for point in range(work.values.shape[1]):
-                work.slopes[position, j, point] = (
-                    rows[BY_FIRST, point] * work.slopes[first, j, point]
-                )
+            for point in range(rows.shape[1]):
+                slopes[position, j, point] = rows[BY_FIRST, point] * slopes[first, j, point]
     if by_second:
         for j in range(work.low[second], work.high[second]):
-            for point in range(work.values.shape[1]):
-                work.slopes[position, j, point] = (
-                    rows[BY_SECOND, point] * work.slopes[second, j, point]
-                )
+            for point in range(rows.shape[1]):
+                slopes[position, j, point] = rows[BY_SECOND, point] * slopes[second, j, point]
     return True
 
 

@@ -7,8 +7,15 @@ from typing import Any
 
 import numba
 from numba import types
-from numba.core import ccallback, sigutils
-from numba.extending import intrinsic
+from numba.core import ccallback, cgutils, sigutils
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    register_model,
+)
 
 from dvisr.library.code_cache import KeptCode
 
@@ -61,3 +68,58 @@ def stand_alone(context: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(), generate
+
+
+class Lent(types.Type):
+    """A named tuple that compiled functions pass on by its address; see `lent`."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+        super().__init__(name=f"Lent({whole})")
+
+    def place(self, name: str) -> int:
+        return list(self.whole.fields).index(name)
+
+
+@register_model(Lent)
+class _LentModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Lent) -> None:
+        whole = manager.lookup(kind.whole).get_value_type()
+        super().__init__(manager, kind, whole.as_pointer())
+
+
+@infer_getattr
+class _LentParts(AttributeTemplate):  # type: ignore[misc]
+    key = Lent
+
+    def generic_resolve(self, kind: Lent, name: str) -> Any:
+        return kind.whole[kind.place(name)] if name in kind.whole.fields else None
+
+
+@lower_getattr_generic(Lent)
+def _part(context: Any, builder: Any, kind: Lent, value: Any, name: str) -> Any:
+    place = kind.place(name)
+    own = builder.load(cgutils.gep_inbounds(builder, value, 0, place))
+    if not isinstance(kind.whole[place], types.Array):
+        return own
+    array = context.make_array(kind.whole[place])(context, builder, own)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array._getvalue()
+
+
+@intrinsic
+def lent(context: Any, value: Any) -> Any:
+    """A named tuple of arrays by its address, for the functions that this one calls, whose parts
+    have their names as before. References to them are not counted any more: Python, which called
+    this function, holds them until it returns. To pass on a tuple of many arrays, and to count
+    references, which is atomic, takes longer than to work through arrays of twenty numbers.
+
+    Before a loop over points, parts are to be taken out of it: in the loop each would be looked up
+    again at every point.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.alloca_once_value(builder, arguments[0])
+
+    return Lent(value)(value), generate

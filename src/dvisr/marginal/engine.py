@@ -32,7 +32,8 @@ METHODS = {
     laplace.CLOSED_FORM: "exact",
     laplace.LAPLACE: "laplace",
 }
-_TREES_A_TASK = 32  # few, so that no thread waits long for another's last ones
+_FEWEST_A_TASK, _MOST_A_TASK = 32, 256  # trees, many tasks a thread, so that none waits long
+_TASKS_A_THREAD = 8
 _STARTED_TREES_A_TASK = 4  # there are many rows then
 _OWN_STARTS = 2  # beside those that a coarse engine has led to
 _LISTED_MODES = 4  # of a tree
@@ -191,7 +192,10 @@ class Engine:
         given = modes[:, :0].copy()
         if starts is not None:
             given = np.array(starts[:, :, : max(1, most)], order="C")
-        a_task = _TREES_A_TASK if starts is None else _STARTED_TREES_A_TASK
+        even = len(trees) // (_TASKS_A_THREAD * self.num_threads)
+        a_task = min(max(even, _FEWEST_A_TASK), _MOST_A_TASK)
+        if starts is not None:
+            a_task = _STARTED_TREES_A_TASK
 
         def make_run() -> Callable[[slice], None]:
             work = make_work(length, most, self.leaves.shape[1])

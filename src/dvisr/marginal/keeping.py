@@ -8,10 +8,9 @@ import numpy as np
 from dvisr.library.compiling import compiled_inside, stand_alone
 from dvisr.marginal.integrals import integral_about
 from dvisr.marginal.law import IN_LOGS, MAX_MODES, NORMAL, log_prior, stretch
-from dvisr.marginal.optimising import descend, height_of, misfit_at
+from dvisr.marginal.optimising import EXACTING, descend, height_of, misfit_at
 
 APART = 9.0  # squared distance, in standard deviations, from which two modes are two
-EXACTING = 1e-8  # a tolerance below which all modes are wanted, not the best alone
 
 
 @compiled_inside

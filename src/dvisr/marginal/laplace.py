@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.evaluation.tree import prepare
-from dvisr.library.compiling import compiled, compiled_inside
+from dvisr.library.compiling import compiled, compiled_inside, lent
 from dvisr.marginal.keeping import copy
 from dvisr.marginal.law import IN_LOGS, NORMAL, ON_RIDGE, PLAIN
 from dvisr.marginal.linear import log_marginal_if_linear
@@ -144,6 +144,7 @@ def fit_many(
     """`starts` are (trees, starts, constants), to be gone from besides `num_starts` others. Into
     `modes` (trees, modes, constants) go the highest modes."""
     state = np.zeros(1, dtype=np.uint64)
+    language, law, work, fit = lent(language), lent(law), lent(work), lent(fit)
     for tree in range(len(trees)):
         values[tree], methods[tree] = fit_one(
             apply, trees[tree], language, leaves, num_starts, starts[tree], tolerance, bars[tree],
@@ -155,6 +156,7 @@ def fit_many(
 def follow_many(apply, trees, language, leaves, starts, tolerance, law, work, fit, values, modes):
     """The log likelihoods at the best constants that a few steps lead to from `starts`, (trees,
     starts, constants); where each leads to goes into `modes`, or NaN. The tolerance is in nats."""
+    language, law, work, fit = lent(language), lent(law), lent(work), lent(fit)
     for tree in range(len(trees)):
         values[tree] = -np.inf
         shape = prepare(apply, trees[tree], language, leaves, work)
@@ -171,9 +173,7 @@ def follow_many(apply, trees, language, leaves, starts, tolerance, law, work, fi
             if np.isnan(starts[tree, number, 0]):
                 continue
             copy(k, starts[tree, number], fit.here)
-            descend(
-                apply, shape, fit.here, with_prior, never, _FEW, least, np.inf, law, work, fit
-            )
+            descend(apply, shape, fit.here, with_prior, never, _FEW, least, np.inf, law, work, fit)
             misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
             if misfit < np.inf:
                 values[tree] = max(values[tree], law.perfect - misfit)
@@ -184,7 +184,9 @@ def follow_many(apply, trees, language, leaves, starts, tolerance, law, work, fi
 def misfits_many(apply, tokens, language, leaves, constants, law, work, fit, misfits, residuals):
     """Of one tree at many vectors of constants: how far each is from a perfect fit, in nats, and
     its residuals (where there is room for them); infinite and NaN where it is undefined."""
+    language, law, work, fit = lent(language), lent(law), lent(work), lent(fit)
     shape = prepare(apply, tokens, language, leaves, work)
+    own = work.by_first
     for row in range(len(constants)):
         misfits[row] = np.inf
         if shape.is_defined:
@@ -192,4 +194,4 @@ def misfits_many(apply, tokens, language, leaves, constants, law, work, fit, mis
             misfits[row] = misfit_at(apply, shape, constants[row], always, law, work, fit)
         for point in range(residuals.shape[1] if row < len(residuals) else 0):
             is_defined = misfits[row] < np.inf
-            residuals[row, point] = work.by_first[point] if is_defined else np.nan
+            residuals[row, point] = own[point] if is_defined else np.nan

@@ -37,11 +37,12 @@ def log_marginal_if_linear(apply, shape, law, work, fit):
     squares = linearise(apply, shape, fit.here, never, never, law, work, fit)
     slopes = np.empty((points, k))
     largest = 0.0
+    residuals, counts, inverse, by_constant = work.by_first, law.counts, law.inverse, work.slopes[0]
     for point in range(points):
-        often = np.sqrt(law.counts[point])
-        work.by_first[point] *= often
+        often = np.sqrt(counts[point])
+        residuals[point] *= often
         for j in range(k):
-            slopes[point, j] = work.slopes[0, j, point] * law.inverse[point] * often
+            slopes[point, j] = by_constant[j, point] * inverse[point] * often
             largest = max(largest, abs(slopes[point, j]))
     if not (squares < np.inf and largest < 1e150):
         return -np.inf
@@ -50,9 +51,9 @@ def log_marginal_if_linear(apply, shape, law, work, fit):
     outside = 0.0
     for i in range(len(singular)):
         for point in range(points):
-            along[i] += left[point, i] * work.by_first[point]
+            along[i] += left[point, i] * residuals[point]
     for point in range(points):
-        rest = work.by_first[point]
+        rest = residuals[point]
         for i in range(len(singular)):
             rest -= left[point, i] * along[i]
         outside += rest * rest

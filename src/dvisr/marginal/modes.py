@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from dvisr.library.compiling import compiled_inside, stand_alone
-from dvisr.marginal.keeping import APART, EXACTING, apart, copy, keep, mirrored, turned
+from dvisr.marginal.keeping import APART, apart, copy, keep, mirrored, turned
 from dvisr.marginal.law import IN_LOGS, MAX_STARTS, NORMAL, ON_RIDGE, PLAIN, log_prior
-from dvisr.marginal.optimising import cholesky, descend, height_of, misfit_at
+from dvisr.marginal.optimising import EXACTING, cholesky, descend, height_of, misfit_at
 from dvisr.marginal.starting import from_normal, is_tried_alone, propose, seed
 
 _CLOSE = 1.0  # squared distance from a mode, in standard deviations, that leads to it
@@ -75,9 +75,10 @@ def _has_no_hope(apply, shape, constants, hope, bar, law, work, fit):
         return False
     if not misfit_at(apply, shape, constants, shape.num_nodes > 0, law, work, fit) < np.inf:
         return True
-    for point in range(len(law.y)):
-        work.by_first[point] *= np.sqrt(hope)
-    hoped = law.misfit(work.by_first, law.counts, law.parameters, fit.nothing, fit.nothing)
+    residuals = work.by_first
+    for point in range(len(residuals)):
+        residuals[point] *= np.sqrt(hope)
+    hoped = law.misfit(residuals, law.counts, law.parameters, fit.nothing, fit.nothing)
     return law.perfect - hoped < bar
 
 

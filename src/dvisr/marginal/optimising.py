@@ -17,6 +17,7 @@ from dvisr.evaluation.tree import evaluate_tree
 from dvisr.library.compiling import compiled_inside, stand_alone
 from dvisr.marginal.law import curvature_of, log_prior, moved, slope_of, stretch
 
+EXACTING = 1e-8  # a tolerance below which all modes are wanted, not the best alone
 _FAR = 1e300
 
 
@@ -26,17 +27,18 @@ def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     whether the tree is defined."""
     if not evaluate_tree(apply, shape, constants, with_slopes, work):
         return False
-    total = 0.0
-    for point in range(len(law.y)):
-        value, factor = work.values[0, point], law.inverse[point]
-        if law.is_log:
+    total, y, inverse, is_log = 0.0, law.y, law.inverse, law.is_log
+    values, residuals, factors = work.values[0], work.by_first, fit.row_factor
+    for point in range(len(y)):
+        value, factor = values[point], inverse[point]
+        if is_log:
             if not value > 0.0:
                 return False
             factor /= value
             value = np.log(value)
-        residual = (law.y[point] - value) * law.inverse[point]
-        work.by_first[point] = residual
-        fit.row_factor[point] = factor
+        residual = (y[point] - value) * inverse[point]
+        residuals[point] = residual
+        factors[point] = factor
         total += residual * residual
     return total < _FAR
 
@@ -74,20 +76,22 @@ def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit)
     else:
         value = law.squares(work.by_first, law.counts, law.parameters, weights, fit.nothing)
     k, points = shape.num_constants, len(law.y)
+    counts, factors, slopes = law.counts, fit.row_factor, work.slopes[0]
+    residuals, curvatures = work.by_first, fit.row_curvatures
     for j in range(k):
         dot = 0.0
         for point in range(points):
-            pull = law.counts[point] * weights[point] * fit.row_factor[point]
-            dot += work.slopes[0, j, point] * pull * work.by_first[point]
+            pull = counts[point] * weights[point] * factors[point]
+            dot += slopes[j, point] * pull * residuals[point]
         fit.along[j] = dot
     for point in range(points):
-        weight = fit.row_curvatures[point] if by_curvature else weights[point]
-        fit.row_factor[point] *= law.counts[point] * weight * fit.row_factor[point]
+        weight = curvatures[point] if by_curvature else weights[point]
+        factors[point] *= counts[point] * weight * factors[point]
     for i in range(k):
         for j in range(i + 1):
             dot = 0.0
             for point in range(points):
-                dot += work.slopes[0, i, point] * work.slopes[0, j, point] * fit.row_factor[point]
+                dot += slopes[i, point] * slopes[j, point] * factors[point]
             fit.gram[i, j] = dot
             fit.gram[j, i] = dot
     return value
@@ -176,8 +180,10 @@ def descend(
             for j in range(k):
                 constants[j] = fit.trial[j]
             height = lower
+            # What a step as good as its promise leaves is of the next order.
+            is_as_promised = abs(gained - promised) < goal and damping * gained < goal
             damping = max(0.1 * damping, 1e-12)
-            if gained < goal and promised < goal:
+            if (gained < goal and promised < goal) or (is_as_promised and tolerance > EXACTING):
                 break
             if iteration > 4 and height > hopeless and 20.0 * gained < height - hopeless:
                 break

@@ -107,10 +107,10 @@ def study(apply, shape, language, law, work, fit):
         operand = position + 1
         for j in range(work.low[operand], work.high[operand]):
             fit.is_angle[j] = True
-            low, high = np.inf, -np.inf
-            for point in range(len(law.y)):
-                low = min(low, work.slopes[operand, j, point])
-                high = max(high, work.slopes[operand, j, point])
+            low, high, slopes = np.inf, -np.inf, work.slopes[operand, j]
+            for point in range(len(slopes)):
+                low = min(low, slopes[point])
+                high = max(high, slopes[point])
             if is_known and high - low > 1e-9 * max(abs(low), abs(high)):
                 fit.reach[j] = max(fit.reach[j], high - low)
 
