@@ -15,6 +15,9 @@ class SearchSettings:
     ----------
     num_steps, num_samples : int
         Steps, and trees of each kind that a step tries, where the user gives none.
+    fewest_steps, still : int, float
+        Where the user gives no number of steps, so many are enough if the probability that has
+        moved between formulas is no more than that in each of the last two.
     extra_steps, steps_at_once : int
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
@@ -100,6 +103,8 @@ class SearchSettings:
     """
 
     num_steps: int = 8
+    fewest_steps: int = 3
+    still: float = 0.01
     extra_steps: int = 1_000
     steps_at_once: int = 5
     max_time: float = 60.0

@@ -116,6 +116,18 @@ def test_broken_off_where_the_search_decides_how_long_it_is(
         same(DVISRRegressor.resume(place), whole)
 
 
+def test_broken_off_before_it_could_have_settled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    changes = {"num_steps": 3, "fewest_steps": 2, "network": "pretrained", "still": -1.0}
+    whole = fitted(None, None, **changes)
+    assert whole.n_iter_ >= 3
+    for after in (1, 2):
+        place = tmp_path / str(after)
+        broken_off(monkeypatch, place, after, None, **changes)
+        same(DVISRRegressor.resume(place), whole)
+
+
 @pytest.mark.parametrize("network", ["plain", "pretrained"])
 def test_a_finished_run_gets_more_steps(tmp_path: Path, network: str) -> None:
     fitted(tmp_path, 2, network=network)

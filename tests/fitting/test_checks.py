@@ -85,19 +85,21 @@ def test_a_heavy_tail_is_one_in_which_a_single_draw_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_steps", "is_whole", "grade", "said"),
+    ("num_steps", "is_whole", "is_still", "grade", "said"),
     [
-        (4, True, OK, "made all of its 4 steps"),
-        (900, True, OK, "made all of its 900 steps"),
-        (3, True, CAUTION, "3 steps are few"),
-        (0, True, CAUTION, "0 steps are few"),
-        (4, False, CAUTION, "stopped early, after 4 steps"),
-        (3, False, GRAVE, "stopped early, after 3 steps"),
-        (0, False, GRAVE, "stopped early, after 0 steps"),
+        (4, True, False, OK, "made all of its 4 steps"),
+        (900, True, False, OK, "made all of its 900 steps"),
+        (3, True, True, OK, "3 steps, and the last of them changed next to nothing"),
+        (3, True, False, CAUTION, "3 steps are few"),
+        (0, True, False, CAUTION, "0 steps are few"),
+        (4, False, False, CAUTION, "stopped early, after 4 steps"),
+        (3, False, False, GRAVE, "stopped early, after 3 steps"),
+        (3, False, True, CAUTION, "stopped early, after 3 steps"),
+        (0, False, False, GRAVE, "stopped early, after 0 steps"),
     ],
 )
-def test_steps(num_steps: int, is_whole: bool, grade: Grade, said: str) -> None:
-    check = checks.steps_check(num_steps, is_whole, LIMITS)
+def test_steps(num_steps: int, is_whole: bool, is_still: bool, grade: Grade, said: str) -> None:
+    check = checks.steps_check(num_steps, is_whole, is_still, LIMITS)
     assert check.grade is grade
     assert said in check.sentence
     assert_sound(check)

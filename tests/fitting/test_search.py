@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ import pytest
 import dvisr
 from dvisr.checks import SEARCH
 from dvisr.counting import count_by_size
+from dvisr.diagnostics import log_total
 from dvisr.expression import Expression
+from dvisr.fitting import checks
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
+from dvisr.fitting.progress import StepReport
 from dvisr.fitting.search import Search
 from dvisr.marginal import Engine, weigh
 from dvisr.settings import CheckSettings, FitSettings, SearchSettings, WeighingSettings
@@ -112,6 +116,50 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
         assert len(changed) < len(usual)
 
 
+def test_each_step_tells_how_much_it_moved() -> None:
+    """The total variation between the posteriors before and after it, form by form."""
+    search = run()
+    before = search.visited.posterior(0.0)
+    search.run(1)
+    after = search.visited.posterior(0.0)
+    joint = search.visited.form_log_joint
+    np.testing.assert_allclose(list(after.values()), np.exp(joint - log_total(joint)), rtol=1e-9)
+    gained = sum(max(0.0, share - before.get(key, 0.0)) for key, share in after.items())
+    assert search.history[-1].moved == pytest.approx(gained, abs=1e-4)
+    assert search.history[0].moved > 0.0
+
+
+@pytest.mark.parametrize(
+    ("moved", "is_still"),
+    [((0.3, 0.005, 0.01), True), ((0.0, 0.02, 0.0), False), ((0.0, 0.0), False), ((), False)],
+)
+def test_when_a_search_is_still(moved: tuple[float, ...], is_still: bool) -> None:
+    search = Search(PROBLEM, searching(fewest_steps=3, still=0.01), num_samples=16, seed=0)
+    search.history = [StepReport(n, 0.0, 1, 1, 0.0, 0.0, 0.0, m) for n, m in enumerate(moved, 1)]
+    assert search.is_still() is is_still
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_steps", "expected"),
+    [
+        ({"network": "pretrained", "still": 1.0}, None, 2),
+        ({"network": "pretrained", "still": 1.0}, 3, 3),
+        ({"network": "pretrained", "still": -1.0}, None, 4),
+        ({"network": "plain", "still": 1.0}, None, 4),
+    ],
+)
+def test_steps_until_it_has_settled(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], num_steps: int | None, expected: int
+) -> None:
+    for name in ("agreement_check", "settled_check"):
+        monkeypatch.setattr(checks, name, lambda *_: SimpleNamespace(grade=False))
+    settings = searching(fewest_steps=2, num_steps=4, **changes)
+    fitter = SearchFitter(settings)
+    fitter.fit(problem_of(), Budget(num_steps=num_steps, num_threads=1), seed=0)
+    assert fitter.search is not None
+    assert len(fitter.search.history) == expected
+
+
 def test_forms_beyond_a_number_are_dropped() -> None:
     assert run().visited.num_forms > 12
     assert run(searching(max_forms=10)).visited.num_forms <= 10
@@ -148,7 +196,7 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
     none = outcome_of(searching(fresh_rounds=0))
     assert "num_fresh" not in none.diagnostics
     assert not {"missed", "moved"} & {check.name for check in none.verdict.checks}
-    strict = dataclasses.replace(searching(), checks=CheckSettings(few_steps=6))
+    strict = dataclasses.replace(searching(still=-1.0), checks=CheckSettings(few_steps=6))
     steps = {check.name: check for check in outcome_of(strict).verdict.checks}["steps"]
     assert "5 steps are few" in steps.sentence
 

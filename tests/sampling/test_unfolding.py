@@ -118,3 +118,18 @@ def test_it_needs_the_prior() -> None:
     unfolded, grammar = made()
     with pytest.raises(ValueError, match="the prior that its logits are added to"):
         Unfolded(unfolded.policy, make_writer(grammar))
+
+
+def test_batches_drawn_together_are_batches() -> None:
+    """Each by itself has a token after the empty prefix as often as its probability says, rounded;
+    and they are not the same trees."""
+    unfolded, _ = made()
+    trees, log_q = unfolded.draw(64, np.random.default_rng(0), 3)
+    np.testing.assert_allclose(unfolded.log_q(trees), log_q, rtol=1e-12)
+    expected = 64 * np.exp(unfolded.log_probs()[0])
+    batches = np.split(trees, 3)
+    for batch in batches:
+        counts = np.bincount(batch[:, 0], minlength=len(expected))
+        assert (np.abs(counts - expected) < 1.0).all()
+    assert (batches[0] != batches[1]).any()
+    assert (batches[1] != batches[2]).any()

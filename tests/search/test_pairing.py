@@ -8,6 +8,7 @@ import pytest
 from dvisr.search.forms import forms, make_algebra
 from dvisr.search.legality import Legality
 from dvisr.search.pairing import (
+    _COSTS,
     BOTH,
     FIRST,
     FROM,
@@ -18,6 +19,7 @@ from dvisr.search.pairing import (
     SECOND,
     Pairing,
     _left,
+    _pairs,
 )
 from tests.search.test_matching import X, as_row, matching_of, problem_of
 
@@ -96,3 +98,34 @@ def test_libraries_of_few_words(operators: list[str]) -> None:
     problem = problem_of(A * B, operators=operators)
     trees = Pairing(problem, matching_of(problem), 200).likeliest(50, 1)
     assert Legality(problem.grammar)(trees).all()
+
+
+def test_the_best_partners_of_each_function() -> None:
+    """Of more functions than go through at once, and rows that fours leave over: against all pairs
+    one by one."""
+    rng = np.random.default_rng(3)
+    values, target = rng.standard_normal((300, 6)) + 0.3, 2.0 * rng.standard_normal(6)
+    weights, log_prior = rng.uniform(0.5, 2.0, 6), -np.sort(rng.exponential(3.0, 300))
+    squares, with_target = (values**2) @ weights, values @ (weights * target)
+    whole, half, floor = float(weights @ target**2), 3.5, 1e-6
+    rows = slice(10, 14)
+    partners = np.full((4, 3), -1, dtype=np.int64)
+    kinds, scores = np.zeros_like(partners), np.full(partners.shape, -np.inf)
+    _pairs(
+        values[rows] * weights, np.ascontiguousarray(values.T), 10, squares, with_target, whole,
+        log_prior, _COSTS, 8, half, floor, partners, kinds, scores,
+    )  # fmt: skip
+    for place, first in enumerate(range(10, 14)):
+        expected = []
+        for second in range(first + 1, 300):
+            fg = float(weights @ (values[first] * values[second]))
+            sums = squares[first], squares[second], fg, with_target[first], with_target[second]
+            for kind in range(8):
+                left = max(_left(kind, whole, *sums), 0.0) + floor
+                score = log_prior[first] + log_prior[second] + _COSTS[kind] - half * np.log(left)
+                expected.append((score, second, kind))
+        expected = sorted(expected, reverse=True)[:3]
+        np.testing.assert_allclose(scores[place], [score for score, *_ in expected], rtol=1e-6)
+        assert [(s, k) for _, s, k in expected] == list(
+            zip(partners[place].tolist(), kinds[place].tolist(), strict=True)
+        )

@@ -62,15 +62,20 @@ def weighed_check(left: float, limits: CheckSettings) -> Check:
     return Check("weighed", SEARCH, left, caution, grade, sentence, grave)
 
 
-def steps_check(num_steps: int, is_whole: bool, limits: CheckSettings) -> Check:
-    """Whether the search was long enough to say anything."""
+def steps_check(num_steps: int, is_whole: bool, is_still: bool, limits: CheckSettings) -> Check:
+    """Whether the search was long enough to say anything: it made enough steps, or the posterior
+    had stopped to move."""
     few = limits.few_steps
-    short = max(0, few - num_steps)
+    short = 0 if is_still else max(0, few - num_steps)
     measured = float(short + (0 if is_whole else few))
     if not is_whole:
         sentence = f"the search was stopped early, after {num_steps} steps: give it more time"
     elif short:
         sentence = f"{num_steps} steps are few for a search: leave out num_steps, or give more"
+    elif is_still:
+        sentence = (
+            f"the search made {num_steps} steps, and the last of them changed next to nothing"
+        )
     else:
         sentence = f"the search made all of its {num_steps} steps"
     return Check(

@@ -88,6 +88,7 @@ class PretrainedNetwork(AbstractNetwork):
     """Draws are made in batches of `num_samples`."""
 
     name = "pretrained"
+    learns_in_steps = False
 
     def __init__(
         self, problem: Problem, settings: SearchSettings, num_samples: int, *, seed: int
@@ -135,9 +136,11 @@ class PretrainedNetwork(AbstractNetwork):
         self._unfolded = Unfolded(policy, writer)
         batches: list[np.ndarray] = []
         while len(batches) < own.first_batches and not self._is_given_up:
-            if len(batches) >= NUM_ISLANDS and len(self._unfolded) > own.first_prefixes:
+            if len(self._unfolded) > own.first_prefixes:
                 break
-            batches.append(self.draw()[0])
+            # One for each island at first, then as many again: what is drawn together is quicker.
+            more = min(max(NUM_ISLANDS, len(batches)), own.first_batches - len(batches))
+            batches += np.split(self.draw(more)[0], more)
             self._num_batches = len(batches)
         return batches
 
@@ -237,8 +240,8 @@ class PretrainedNetwork(AbstractNetwork):
         taught: Adapter = teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
         return taught
 
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        trees, log_q = self.unfolded.draw(self.num_samples, self._rng)
+    def draw(self, num_batches: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        trees, log_q = self.unfolded.draw(self.num_samples, self._rng, num_batches)
         self._drawn.update((tree.tobytes(), tree) for tree in trees)
         return trees, log_q
 

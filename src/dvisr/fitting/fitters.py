@@ -194,28 +194,34 @@ class SearchFitter(AbstractFitter):
     def _searched(self, search: Search, begun: int, num_steps: int | None, limit: Limit) -> bool:
         """All steps, of which some may have been made by a search that was broken off; whether it
         was not stopped."""
-        own = self.settings.search
-        first = own.num_steps if num_steps is None else num_steps
-        if not search.run(first, limit, begun):
+        own, network = self.settings.search, search.network
+        made = own.num_steps if num_steps is None else num_steps
+        if num_steps is None and network is not None and not network.learns_in_steps:
+            made = min(made, own.fewest_steps)
+        if not search.run(made, limit, begun):
             return False
         if num_steps is not None or search.is_enumerated:
             return True
-        made = 0
-        while made < own.extra_steps:
-            before = begun + first + made
-            if len(search.history) == before and self._is_settled(search):
+        most = own.num_steps + own.extra_steps
+        while made < most:
+            is_early = made < own.num_steps
+            if len(search.history) == begun + made and self._is_settled(search, is_early):
                 break
-            count = min(own.steps_at_once, own.extra_steps - made)
-            if not search.run(count, limit, before):
+            count = 1 if is_early else min(own.steps_at_once, most - made)
+            if not search.run(count, limit, begun + made):
                 return False
             made += count
         return True
 
-    def _is_settled(self, search: Search) -> bool:
+    def _is_settled(self, search: Search, is_early: bool) -> bool:
+        """Two searches agree and the evidence has stopped to grow. Before the usual number of steps
+        the posterior must not have moved either."""
         limits = self.settings.checks
         evidence = np.array([report.log_evidence for report in search.history])
         apart = checks.agreement_check(agreement(search.visited), limits)
-        return not (apart.grade or checks.settled_check(evidence, limits).grade)
+        if apart.grade or checks.settled_check(evidence, limits).grade:
+            return False
+        return not is_early or search.is_still()
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
         phase = search.teller.phase
@@ -298,7 +304,8 @@ class SearchFitter(AbstractFitter):
             made.append(checks.weighed_check(left, limits))
         if not search.is_enumerated:
             evidence = pd.DataFrame([vars(report) for report in search.history])
-            made.append(checks.steps_check(len(search.history), is_whole, limits))
+            number = len(search.history)
+            made.append(checks.steps_check(number, is_whole, search.is_still(), limits))
             made.append(checks.agreement_check(measured["island_agreement"], limits))
             if len(evidence):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))

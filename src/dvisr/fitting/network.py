@@ -34,6 +34,8 @@ class AbstractNetwork(abc.ABC):
     """A constant is a leaf like any other here: its token is written, its value never drawn."""
 
     name: str
+    learns_in_steps: bool  # its steps are planned then, and it must be known how many there are
+    num_samples: int
 
     @abc.abstractmethod
     def compile(self) -> None:
@@ -67,8 +69,8 @@ class AbstractNetwork(abc.ABC):
         """Learn the posterior over what was visited, as it stands now."""
 
     @abc.abstractmethod
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """Some trees, int8, and their log q; others every time."""
+    def draw(self, num_batches: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Batches of `num_samples` trees, int8, and their log q; others every time."""
 
     @abc.abstractmethod
     def log_prob(self, trees: np.ndarray) -> np.ndarray:
@@ -91,6 +93,7 @@ class PlainNetwork(AbstractNetwork):
     """Its logits are added to the prior's own, so that untrained it draws from about the prior."""
 
     name = "plain"
+    learns_in_steps = True
 
     def __init__(
         self,
@@ -142,7 +145,11 @@ class PlainNetwork(AbstractNetwork):
             rate = own.first_rate * 0.5 * (1.0 + math.cos(math.pi * update / own.final_updates))
             self.learn(trees, no_advantage, search.replayed(self.num_replayed, 1.0), rate)
 
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, num_batches: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        drawn = [self._batch() for _ in range(num_batches)]
+        return np.concatenate([batch[0] for batch in drawn]), np.concatenate([b[1] for b in drawn])
+
+    def _batch(self) -> tuple[np.ndarray, np.ndarray]:
         self._num_drawn += 1
         key = jax.random.fold_in(self._key, self._num_drawn)
         tokens, log_q = _draw(self.policy, self._writer, self.num_samples, key)

@@ -33,6 +33,7 @@ class StepReport:
     log_evidence: float  # of what was visited
     best_log_joint: float
     elbo: float  # of this step's draws; NaN without a network
+    moved: float  # the probability that this step moved between forms: their total variation
 
 
 @dataclasses.dataclass(frozen=True)

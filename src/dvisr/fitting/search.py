@@ -45,6 +45,7 @@ from dvisr.target import undefined_log_likelihood
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _MOMENT = 1.5  # seconds
+_NOTHING = 1e-6  # of the posterior: forms that have less are not looked at one by one
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
 
@@ -169,9 +170,10 @@ class Search:
             if self._is_late():
                 self._seconds += time.perf_counter() - began
                 return False
+            before = self.visited.posterior(_NOTHING)
             elbo = self._step((step + 1) / num_steps)
             seconds = self._seconds + time.perf_counter() - began
-            self._report(seconds, elbo)
+            self._report(seconds, elbo, before)
             self.teller.look(self.visited, self.engine, is_due=True)
             self.teller.steps(len(self.history), planned, limit.end)
             if self.is_whole:
@@ -208,6 +210,9 @@ class Search:
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
+        if self.settings.search.matched_at_start:
+            with contextlib.suppress(OutOfTime):
+                self.matching  # noqa: B018  # made while the network reads and draws
         if self.network is not None:
             self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
@@ -335,8 +340,16 @@ class Search:
         shares = temper(joint[foremost], spread)
         return self.visited.trees[self.rng.choice(foremost, count, p=shares)]
 
-    def _report(self, seconds: float, elbo: float) -> None:
-        joint = self.visited.form_log_joint
+    def is_still(self) -> bool:
+        """Whether the last two steps moved next to nothing, and there were enough."""
+        own, last = self.settings.search, self.history[-2:]
+        if len(self.history) < own.fewest_steps:
+            return False
+        return len(last) == 2 and max(report.moved for report in last) <= own.still
+
+    def _report(self, seconds: float, elbo: float, before: dict[int, float]) -> None:
+        joint, after = self.visited.form_log_joint, self.visited.posterior(_NOTHING)
+        moved = sum(abs(after.get(k, 0.0) - before.get(k, 0.0)) for k in {**before, **after})
         self.history.append(
             StepReport(
                 step=len(self.history) + 1,
@@ -346,5 +359,6 @@ class Search:
                 log_evidence=log_total(joint),
                 best_log_joint=float(joint.max()),
                 elbo=elbo,
+                moved=0.5 * moved,
             )
         )

@@ -17,7 +17,7 @@ from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.search import Search
 
 _MOST_COMPARED = 512  # trees whose q is compared with their posterior
-_FEWEST_BATCHES = 2
+_BATCHES_AT_ONCE = 2  # between two looks at the clock
 
 
 def draw_afresh(
@@ -26,10 +26,11 @@ def draw_afresh(
     """Draws after training are visited; what they say of the search, as diagnostics."""
     visited = search.visited
     batches: list[tuple[np.ndarray, np.ndarray]] = []
-    while sum(len(trees) for trees, _ in batches) < search.settings.search.num_fresh:
-        if limit is not None and limit.is_over() and len(batches) >= _FEWEST_BATCHES:
-            break
-        batches.append(network.draw())
+    due = -(-search.settings.search.num_fresh // network.num_samples)
+    while due > 0 and not (batches and limit is not None and limit.is_over()):
+        count = min(due, _BATCHES_AT_ONCE)
+        batches.append(network.draw(count))
+        due -= count
     trees = np.concatenate([batch[0] for batch in batches])
     log_q = np.concatenate([batch[1] for batch in batches])
     before = log_total(visited.form_log_joint)

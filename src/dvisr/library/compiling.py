@@ -70,7 +70,7 @@ def stand_alone(context: Any) -> Any:
     return types.none(), generate
 
 
-class Lent(types.Type):
+class Lent(types.Type):  # type: ignore[misc]
     """A named tuple that compiled functions pass on by its address; see `lent`."""
 
     def __init__(self, whole: Any) -> None:

@@ -27,6 +27,7 @@ from dvisr.policy.layers import (
     Hidden,
     Norm,
     attend,
+    attend_alone,
     in_heads,
     projected,
     widened,
@@ -206,7 +207,7 @@ class Decoder(eqx.Module):
             values = jax.lax.dynamic_update_index_in_dim(memory.values[layer], value[0], here, 0)
             all_keys.append(keys)
             all_values.append(values)
-            found = attend(queries, keys, values, before)
+            found = attend_alone(queries, keys, values, before)
             signal = block.finished(
                 signal, found, rows.keys[layer], rows.values[layer], rows.is_row
             )

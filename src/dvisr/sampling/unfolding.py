@@ -103,13 +103,18 @@ class Unfolded:
         self._num_said = self._count
         return self._arrays[6][: self._count]
 
-    def draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """So many trees, int8 (count, length), and their log q. Systematic: of the draws that come
-        by a prefix, a token has its share, rounded up or down."""
+    def draw(
+        self, count: int, rng: np.random.Generator, num_batches: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Batches of so many trees each, int8 (num_batches * count, length), and their log q.
+        Systematic: of the draws of a batch that come by a prefix, a token has its share, rounded
+        up or down. Batches know nothing of each other; drawn together, they look at their new
+        prefixes together."""
         self._begin()
-        length = self.policy.length
-        trees, log_q = np.full((count, length), NONE, dtype=np.int8), np.zeros(count)
-        border = [(0, np.arange(count))]
+        total = num_batches * count
+        trees = np.full((total, self.policy.length), NONE, dtype=np.int8)
+        log_q = np.zeros(total)
+        border = [(0, draws) for draws in np.split(np.arange(total), num_batches)]
         while border:
             log_probs = self.log_probs()
             opened: list[tuple[int, int, np.ndarray]] = []

@@ -28,6 +28,7 @@ _WITH_COLUMN = ("* x ?", "/ ? x", "/ x ?", "* x sqrt ?", "/ sqrt ? x", "/ x sqrt
 _MOST_COLUMNS = 6
 _FEWER = 0.8  # of the functions, where there is a column: there are many such contexts
 _ROWS_AT_ONCE = 128  # functions whose products with all others are formed together
+_PARTNERS_AT_ONCE = 256  # whose products with one function are worked out together
 _BEST = 3  # pairs that are kept for each function
 _LARGEST = 1e3  # times the size of the target: functions beyond it would have to cancel
 _CANCELLED = 1e-13  # of the squares that were subtracted from each other: what is left is no more
@@ -287,6 +288,39 @@ def _left(kind, whole, ff, gg, fg, tf, tg):
 
 
 @compiled
+def _product(scaled, columns, start, stop, products):
+    """Of one function with those of a block: summed over the rows, four at a time."""
+    products[:] = 0.0
+    rows = len(scaled)
+    fours = rows - rows % 4
+    for row in range(0, fours, 4):
+        f0, f1, f2, f3 = scaled[row], scaled[row + 1], scaled[row + 2], scaled[row + 3]
+        v0, v1 = columns[row, start:stop], columns[row + 1, start:stop]
+        v2, v3 = columns[row + 2, start:stop], columns[row + 3, start:stop]
+        for place in range(len(products)):
+            products[place] += (f0 * v0[place] + f1 * v1[place]) + (f2 * v2[place] + f3 * v3[place])
+    for row in range(fours, rows):
+        factor, values = scaled[row], columns[row, start:stop]
+        for place in range(len(products)):
+            products[place] += factor * values[place]
+
+
+@compiled
+def _within(whole, ff, tf, squares, with_target, products, shares, floor, limit, least):
+    """What is left with both factors free, for a block: no other kind leaves less. Infinite for
+    functions that can't be told apart. How many are within the limit."""
+    within = 0
+    for place in range(len(least)):
+        gg, tg, fg = squares[place], with_target[place], products[place]
+        apart = ff * gg - fg * fg
+        left = whole - (gg * tf * tf - 2.0 * fg * tf * tg + ff * tg * tg) / apart
+        least[place] = left if apart > 1e-12 * ff * gg else np.inf
+    for place in range(len(least)):
+        within += least[place] + floor < limit * shares[place]
+    return within
+
+
+@compiled
 def _pairs(
     scaled, columns, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
     partners, kinds, scores,
@@ -294,39 +328,39 @@ def _pairs(
     """For each function of a block the best partners among those after it. The score is about that
     of the log joint: -half log(squares + floor) + log prior."""
     count = len(squares)
-    products = np.empty(count)
+    products, least = np.empty(_PARTNERS_AT_ONCE), np.empty(_PARTNERS_AT_ONCE)
     shares = np.exp(log_prior / half)
     highest = costs[:num_kinds].max()
     for row in range(len(scaled)):
         first = start + row
-        products[:] = 0.0
-        for point in range(len(columns)):
-            factor, values = scaled[row, point], columns[point]
-            for second in range(first + 1, count):
-                products[second] += factor * values[second]
         ff, tf = squares[first], with_target[first]
         own = scores[row]
         limit = np.exp(min((log_prior[first] + highest - own[-1]) / half, 700.0))
-        for second in range(first + 1, count):
-            gg, tg, fg = squares[second], with_target[second], products[second]
-            apart = ff * gg - fg * fg
-            if apart <= 1e-12 * ff * gg:
+        for begin in range(first + 1, count, _PARTNERS_AT_ONCE):
+            end = min(begin + _PARTNERS_AT_ONCE, count)
+            block, left_of = products[: end - begin], least[: end - begin]
+            _product(scaled[row], columns, begin, end, block)
+            within = _within(
+                whole, ff, tf, squares[begin:end], with_target[begin:end], block,
+                shares[begin:end], floor, limit, left_of,
+            )  # fmt: skip
+            if within == 0:
                 continue
-            # What is left with both factors free: no other kind leaves less.
-            least = whole - (gg * tf * tf - 2.0 * fg * tf * tg + ff * tg * tg) / apart
-            if least + floor >= limit * shares[second]:
-                continue
-            doubt = _CANCELLED * (whole + ff + gg)
-            for kind in range(num_kinds):
-                left = max(_left(kind, whole, ff, gg, fg, tf, tg), doubt) + floor
-                score = log_prior[first] + log_prior[second] + costs[kind] - half * np.log(left)
-                if score > own[-1]:
-                    place = len(own) - 1
-                    while place > 0 and own[place - 1] < score:
-                        own[place] = own[place - 1]
-                        partners[row, place] = partners[row, place - 1]
-                        kinds[row, place] = kinds[row, place - 1]
-                        place -= 1
-                    own[place], partners[row, place], kinds[row, place] = score, second, kind
-                    ahead = log_prior[first] + highest - own[-1]
-                    limit = np.exp(min(ahead / half, 700.0))
+            for second in range(begin, end):
+                if left_of[second - begin] + floor >= limit * shares[second]:
+                    continue
+                gg, tg, fg = squares[second], with_target[second], block[second - begin]
+                doubt = _CANCELLED * (whole + ff + gg)
+                for kind in range(num_kinds):
+                    left = max(_left(kind, whole, ff, gg, fg, tf, tg), doubt) + floor
+                    score = log_prior[first] + log_prior[second] + costs[kind] - half * np.log(left)
+                    if score > own[-1]:
+                        place = len(own) - 1
+                        while place > 0 and own[place - 1] < score:
+                            own[place] = own[place - 1]
+                            partners[row, place] = partners[row, place - 1]
+                            kinds[row, place] = kinds[row, place - 1]
+                            place -= 1
+                        own[place], partners[row, place], kinds[row, place] = score, second, kind
+                        ahead = log_prior[first] + highest - own[-1]
+                        limit = np.exp(min(ahead / half, 700.0))

@@ -8,7 +8,7 @@ import numpy as np
 from dvisr.library.compiling import compiled
 
 _KINDS = 4  # g, g * c, g + c, g * c + c
-_BLOCK = 512  # functions that are compared at once
+_BLOCK = 256  # functions that are compared at once: their values stay in a core's nearest cache
 
 
 @compiled
@@ -25,29 +25,53 @@ def _insert(function, kind, score, functions, kinds, scores):
 @compiled
 def _sums(values, start, stop, targets, weights, sums):
     """Weighted sums over the rows of g, g^2 and t g, for a block of functions."""
-    sums[:, : stop - start] = 0.0
-    for row in range(len(targets)):
-        weight = weights[row]
+    count = stop - start
+    one, two, three = sums[0, :count], sums[1, :count], sums[2, :count]
+    sums[:, :count] = 0.0
+    rows = len(targets)
+    fours = rows - rows % 4
+    # A loop for each sum: where several arrays are written to, LLVM makes no vectors.
+    for row in range(0, fours, 4):
+        w0, w1, w2, w3 = weights[row], weights[row + 1], weights[row + 2], weights[row + 3]
+        b0, b1 = w0 * targets[row], w1 * targets[row + 1]
+        b2, b3 = w2 * targets[row + 2], w3 * targets[row + 3]
+        v0, v1 = values[row, start:stop], values[row + 1, start:stop]
+        v2, v3 = values[row + 2, start:stop], values[row + 3, start:stop]
+        for place in range(count):
+            one[place] += (w0 * v0[place] + w1 * v1[place]) + (w2 * v2[place] + w3 * v3[place])
+        for place in range(count):
+            x0, x1, x2, x3 = v0[place], v1[place], v2[place], v3[place]
+            two[place] += (w0 * x0 * x0 + w1 * x1 * x1) + (w2 * x2 * x2 + w3 * x3 * x3)
+        for place in range(count):
+            three[place] += (b0 * v0[place] + b1 * v1[place]) + (b2 * v2[place] + b3 * v3[place])
+    for row in range(fours, rows):
+        weight, own = weights[row], values[row, start:stop]
         both = weight * targets[row]
-        own = values[row, start:stop]
-        for place in range(stop - start):
-            value = own[place]
-            scaled = weight * value
-            sums[0, place] += scaled
-            sums[1, place] += scaled * value
-            sums[2, place] += both * value
+        for place in range(count):
+            one[place] += weight * own[place]
+        for place in range(count):
+            two[place] += weight * own[place] * own[place]
+        for place in range(count):
+            three[place] += both * own[place]
 
 
 @compiled
-def _least(count, all_one, all_t, all_tt, sums):
-    """The squares that g * c + c leaves, which no other kind comes below, into the last row."""
+def _least(all_one, all_t, all_tt, sums, shares, floor, limit, least):
+    """The squares that g * c + c leaves, which no other kind comes below, for a block; how many of
+    them are within the limit."""
     about = all_tt - all_t * all_t / all_one
-    for place in range(count):
-        g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
-        own = gg - g * g / all_one
-        cross = tg - all_t * g / all_one
-        explained = cross * cross / own
-        sums[3, place] = about - explained if own > 1e-9 * gg else about
+    per_one, slope = 1.0 / all_one, all_t / all_one
+    one, two, three = sums[0], sums[1], sums[2]
+    within = 0
+    for place in range(len(least)):
+        g, gg = one[place], two[place]
+        own = gg - g * g * per_one
+        cross = three[place] - slope * g
+        explained = cross * cross / own if own > 1e-9 * gg else 0.0
+        least[place] = about - explained
+    for place in range(len(least)):
+        within += least[place] + floor < limit * shares[place]
+    return within
 
 
 @compiled
@@ -66,33 +90,41 @@ def match(
     functions, kinds, scores,
 ):  # fmt: skip
     """The score is that of the log joint, about: -half log(squares + floor) + log prior."""
-    num_functions = len(table_prior)
-    sums, squares, limits = np.empty((4, _BLOCK)), np.empty(_KINDS), np.empty(_KINDS)
-    shares = np.exp(table_prior / half)
-    for context in range(len(targets)):
+    num_contexts, num_functions = targets.shape[0], len(table_prior)
+    sums, least, squares = np.empty((3, _BLOCK)), np.empty(_BLOCK), np.empty(_KINDS)
+    shares, limits = np.exp(table_prior / half), np.full((num_contexts, _KINDS), np.inf)
+    whole = np.empty((num_contexts, 3))
+    for context in range(num_contexts):
         target, weight = targets[context], weights[context]
-        all_one, all_t, all_tt = weight.sum(), (weight * target).sum(), (weight * target**2).sum()
-        own_functions, own_kinds, own_scores = functions[context], kinds[context], scores[context]
-        limits[:] = np.inf
-        for start in range(0, num_functions, _BLOCK):
-            stop = min(start + _BLOCK, num_functions)
-            _sums(values, start, stop, target, weight, sums)
-            _least(stop - start, all_one, all_t, all_tt, sums)
+        whole[context, 0], whole[context, 1] = weight.sum(), (weight * target).sum()
+        whole[context, 2] = (weight * target**2).sum()
+    for start in range(0, num_functions, _BLOCK):
+        stop = min(start + _BLOCK, num_functions)
+        block, of_block = least[: stop - start], shares[start:stop]
+        for context in range(num_contexts):
+            one, t, tt = whole[context]
+            own = limits[context]
+            _sums(values, start, stop, targets[context], weights[context], sums)
+            if _least(one, t, tt, sums, of_block, floor, own[0], block) == 0:
+                continue
             for place in range(stop - start):
                 function = start + place
                 left = room[context] - sizes[function]
-                if sums[3, place] + floor >= limits[0] * shares[function] or left < 0:
+                if block[place] + floor >= own[0] * of_block[place] or left < 0:
                     continue
                 g, gg, tg = sums[0, place], sums[1, place], sums[2, place]
-                _squares(all_one, all_t, all_tt, g, gg, tg, sums[3, place], squares)
+                _squares(one, t, tt, g, gg, tg, block[place], squares)
                 for kind in range(_KINDS):
                     found = max(squares[kind], 0.0) + floor
-                    if found >= limits[kind] * shares[function] or extra[kind] > left:
+                    if found >= own[kind] * of_block[place] or extra[kind] > left:
                         continue
                     score = log_prior[context] + table_prior[function] + costs[kind]
                     score -= half * np.log(found)
-                    if score > own_scores[-1]:
-                        _insert(function, kind, score, own_functions, own_kinds, own_scores)
+                    if score > scores[context, -1]:
+                        _insert(
+                            function, kind, score, functions[context], kinds[context],
+                            scores[context],
+                        )  # fmt: skip
                         for other in range(_KINDS):
-                            ahead = log_prior[context] + costs[other] - own_scores[-1]
-                            limits[other] = np.exp(min(ahead / half, 700.0))
+                            ahead = log_prior[context] + costs[other] - scores[context, -1]
+                            own[other] = np.exp(min(ahead / half, 700.0))

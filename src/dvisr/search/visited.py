@@ -154,6 +154,19 @@ class VisitedTrees:
         joint: np.ndarray = self._form_log_prior.rows + self.form_log_marginal
         return joint
 
+    def posterior(self, least: float) -> dict[int, float]:
+        """The share of each form that has no less than that, by a key that it keeps when others
+        are dropped."""
+        joint = self.form_log_joint
+        highest = float(joint.max(initial=-np.inf))
+        if not np.isfinite(highest):
+            return {}
+        shares = np.exp(joint - highest)
+        shares /= shares.sum()
+        likely = np.flatnonzero(shares >= least)
+        keys = self._form_key.rows[likely].tolist()
+        return dict(zip(keys, shares[likely].tolist(), strict=True))
+
     @property
     def form_tree(self) -> np.ndarray:
         """(forms, length): the likeliest visited tree of each form."""
