@@ -201,3 +201,21 @@ def test_no_trees_and_no_constants() -> None:
     assert len(matching.of_trees(matching.trees[:0], 50)) == 0
     leaf = problem_of(X[:, 0], operators=[], max_tokens=1)
     assert matching_of(leaf).likeliest(10).shape[1] == 1
+
+
+def test_rows_that_say_nothing_weigh_nothing() -> None:
+    """Values and weights of many holes at once, against one by one."""
+    matching = matching_of(problem_of(X[:, 0]))
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((40, 14)) * 10.0 ** rng.integers(-3, 120, (40, 14))
+    slopes = np.where(rng.random((40, 14)) < 0.2, np.nan, 10.0 ** rng.uniform(-6, 6, (40, 14)))
+    slopes[0] = np.nan
+    targets, weights, is_enough = matching._weighed(values, slopes)
+    for hole in range(40):
+        own = slopes[hole] ** 2 * matching._row_weights
+        known = [r for r in range(14) if np.isfinite(own[r]) and abs(values[hole, r]) < 1e100]
+        assert is_enough[hole] == (len(known) >= 0.75 * 14)
+        for row in range(14):
+            expected = min(own[row], 1e3 * np.median(own[known])) if row in known else 0.0
+            assert weights[hole, row] == pytest.approx(expected, rel=1e-12)
+            assert targets[hole, row] == (values[hole, row] if row in known else 0.0)

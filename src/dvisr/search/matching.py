@@ -29,6 +29,7 @@ _LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
 # What the constants of g, g * c, g + c and g * c + c cost, at a guess, in nats.
 _COSTS = (0.0, -5.0, -5.0, -10.0)
 _CONTEXTS_A_TASK = 16
+_CONTEXTS_AT_ONCE = 64  # that are inverted between two looks at the clock
 
 
 Tell = Callable[[float], None]  # the share that is done
@@ -143,28 +144,34 @@ class Matching:
         parts = [(np.frombuffer(a, np.int8), np.frombuffer(b, np.int8)) for a, b in holes]
         places, log_prior = list(holes.values()), self._prior_of(parts)
         made: dict[int, Tree] = {}
-        chosen: list[int] = []
-        targets, weights = [], []
-        for place in np.argsort(-log_prior, kind="stable"):
-            if len(chosen) == most or is_late():
-                break
+
+        def required(place: int) -> tuple[np.ndarray, np.ndarray] | None:
             number, hole = places[place]
             if number not in made:
                 tokens = trees[number][trees[number] >= 0]
                 count = int((tokens == library.constant_id).sum())
                 made[number] = Tree(library, tokens, self.X, constants[number, :count].tolist())
-            found = self.target(made[number], hole)
-            if found is not None:
-                chosen.append(int(place))
-                targets.append(found[0])
-                weights.append(found[1])
-        shape = (len(chosen), len(self._y))
-        return Contexts(
-            [parts[place] for place in chosen],
-            log_prior[chosen],
-            np.array(targets).reshape(shape),
-            np.array(weights).reshape(shape),
-        )
+            return made[number].required(hole, self._y)
+
+        order = np.argsort(-log_prior, kind="stable").tolist()
+        most = len(order) if most is None else most
+        chosen: list[int] = []
+        targets, weights = (np.zeros((0, len(self._y))) for _ in range(2))
+        for start in range(0, len(order), _CONTEXTS_AT_ONCE):
+            if len(chosen) >= most or is_late():
+                break
+            tried = [(n, required(n)) for n in order[start : start + _CONTEXTS_AT_ONCE]]
+            asked = [(place, found) for place, found in tried if found is not None]
+            if not asked:
+                continue
+            values, slopes = (np.array([found[n] for _, found in asked]) for n in range(2))
+            own_targets, own_weights, is_known = self._weighed(values, slopes)
+            chosen += [place for (place, _), known in zip(asked, is_known, strict=True) if known]
+            targets = np.concatenate([targets, own_targets[is_known]])
+            weights = np.concatenate([weights, own_weights[is_known]])
+        chosen = chosen[:most]
+        tokens = [parts[place] for place in chosen]
+        return Contexts(tokens, log_prior[chosen], targets[:most], weights[:most])
 
     def _prior_of(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """The log prior of contexts, with a column in their holes."""
@@ -178,16 +185,27 @@ class Matching:
         found = tree.required(hole, self._y)
         if found is None:
             return None
-        target, slope = found
+        targets, weights, is_known = self._weighed(found[0][None], found[1][None])
+        return (targets[0], weights[0]) if is_known[0] else None
+
+    def _weighed(
+        self, values: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of many holes, (holes, rows): the values and their weights, zero where there are none,
+        and whether there are enough."""
         with np.errstate(all="ignore"):
-            weight = slope**2 * self._row_weights
-            is_known = np.isfinite(weight) & (weight > 0.0) & (np.abs(target) < LARGEST)
-        if is_known.sum() < max(2.0, _LEAST_ROWS * len(target)):
-            return None
-        weight = np.where(is_known, weight, 0.0)
-        return np.where(is_known, target, 0.0), np.minimum(
-            weight, _WEIGHTS_APART * float(np.median(weight[is_known]))
-        )
+            weights = slopes**2 * self._row_weights
+            is_known = np.isfinite(weights) & (weights > 0.0) & (np.abs(values) < LARGEST)
+        count = is_known.sum(axis=1)
+        is_enough = count >= max(2.0, _LEAST_ROWS * values.shape[1])
+        # The median of what is known: the unknown come last.
+        ordered = np.sort(np.where(is_known, weights, np.inf), axis=1)
+        known = np.maximum(count, 1)[:, None]
+        lower = np.take_along_axis(ordered, (known - 1) // 2, axis=1)
+        upper = np.take_along_axis(ordered, known // 2, axis=1)
+        largest = _WEIGHTS_APART * 0.5 * (lower + upper)
+        weights = np.minimum(np.where(is_known, weights, 0.0), largest)
+        return np.where(is_known, values, 0.0), weights, is_enough
 
     def _filled(
         self,
