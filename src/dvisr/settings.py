@@ -32,9 +32,9 @@ class SearchSettings:
     hopeless : float
         Nats below the likeliest tree so far: what can't come nearer is fitted roughly.
     raced_rows, hopeless_a_row : int, float
-        Where there are more rows, trees are fitted on so many first, and on all if they may matter:
-        unless they are behind by `hopeless` nats, and so many more for each row that one of those
-        stands for.
+        Where there are twice as many rows or more, trees are fitted on so many first, and on all if
+        they may matter: unless they are behind by `hopeless` nats, and so many more for each row
+        that one of those stands for.
     trees_at_once, points_at_once : int
         The most trees, and the most trees times rows, between two looks at the clock.
     neighbours : int
@@ -114,7 +114,7 @@ class SearchSettings:
     likeliest_trees: int = 10_000
     num_starts: int = 8
     hopeless: float = 25.0
-    raced_rows: int = 500
+    raced_rows: int = 64
     hopeless_a_row: float = 10.0
     trees_at_once: int = 2_000
     points_at_once: int = 200_000

@@ -16,9 +16,9 @@ FACTOR = 4  # times the rows of a part: those of the next
 
 
 def part_sizes(num_rows: int, fewest: int) -> list[int]:
-    """Rows of each part, the smallest first; none where all rows are no more than the fewest. The
-    last has half of the rows at most."""
-    sizes = [fewest] if num_rows > fewest else []
+    """Rows of each part, the smallest first; none where there are not twice as many rows as the
+    fewest. The last has half of the rows at most."""
+    sizes = [fewest] if num_rows >= 2 * fewest else []
     while sizes and 2 * FACTOR * sizes[-1] <= num_rows:
         sizes.append(FACTOR * sizes[-1])
     return sizes
