@@ -118,7 +118,9 @@ def test_modes_of_a_part_are_followed_to_all_rows(law: str, prior: Any) -> None:
     of the mode that the engine of all rows finds by itself, to a hundredth of a nat or so."""
     rng = np.random.default_rng(4)
     x = rng.uniform(-1.0, 2.0, 1000)
-    y = 1.3 * np.exp(0.7 * x) + 0.4 + rng.normal(0.0, 0.3, len(x))
+    k = parse(law, LIBRARY).num_constants
+    y = evaluate(parse(law, LIBRARY), x[:, None], [1.3, 0.7, 0.4][:k])[0]
+    y = y + rng.normal(0.0, 0.3, len(x))
     problem = problem_of(y, x, operators=("+", "*", "exp", "sin"), max_tokens=7, max_constants=3)
     engine = Engine(LIBRARY, problem.X, problem.likelihood, prior, num_threads=1)
     rows, part = nested_parts(problem.likelihood, 60, np.random.default_rng(0))[0]
@@ -126,7 +128,6 @@ def test_modes_of_a_part_are_followed_to_all_rows(law: str, prior: Any) -> None:
     coarse = Engine(LIBRARY, problem.X[rows], stands, prior, num_threads=1)
     tree = np.array(parse(law, LIBRARY).tokens, dtype=np.int8)[None]
     followed = engine.follow(tree, coarse.fit(tree, 48).modes)
-    k = parse(law, LIBRARY).num_constants
 
     def log_likelihood(constants: np.ndarray) -> float:
         values, is_valid = evaluate(parse(law, LIBRARY), problem.X, list(constants[:k]))
