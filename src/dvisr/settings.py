@@ -17,7 +17,8 @@ class SearchSettings:
         Steps, and trees of each kind that a step tries, where the user gives none.
     fewest_steps, still : int, float
         Where the user gives no number of steps, so many are enough if the probability that has
-        moved between formulas is no more than that in each of the last two.
+        moved between formulas is no more than that in each of the last two. A search with the plain
+        network, which learns step by step, makes all.
     extra_steps, steps_at_once : int
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
@@ -259,7 +260,7 @@ class CheckSettings:
     compared_effective : float
         Independent draws that those of the best formula's constants must be worth in `compare`.
     few_steps : int
-        Steps below which a search counts as short.
+        Steps below which a search counts as short, unless the last two moved next to nothing.
     missed : tuple of float
         The share of the posterior that fresh draws found and the search had not, less two standard
         errors.

@@ -628,7 +628,7 @@ def test_a_search_finds_the_line(searched: DVISRRegressor) -> None:
     np.testing.assert_allclose(searched.predict(LINE), slope * LINE[:, 0] + offset, atol=0.05)
     assert searched.noise_["mean"] == pytest.approx(0.1, rel=0.3)
     doubts = [check.name for check in searched.verdict_.checks if check.grade]
-    assert doubts == ["steps"]  # four are few
+    assert doubts == []  # four steps are few, but the last two moved nothing
 
 
 def test_the_diagnostics_of_a_search(searched: DVISRRegressor) -> None:

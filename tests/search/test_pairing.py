@@ -7,8 +7,7 @@ import pytest
 
 from dvisr.search.forms import forms, make_algebra
 from dvisr.search.legality import Legality
-from dvisr.search.pairing import (
-    _COSTS,
+from dvisr.search.pair_scoring import (
     BOTH,
     FIRST,
     FROM,
@@ -17,10 +16,10 @@ from dvisr.search.pairing import (
     SCALED_MINUS,
     SCALED_PLUS,
     SECOND,
-    Pairing,
-    _left,
-    _pairs,
+    best_partners,
+    squares_left,
 )
+from dvisr.search.pairing import _COSTS, Pairing
 from tests.search.test_matching import X, as_row, matching_of, problem_of
 
 A, B, U, V = X.T
@@ -46,7 +45,7 @@ def test_what_a_pair_leaves(kind: int) -> None:
         return float((weights * a * b).sum())
 
     sums = (dot(target, target), dot(f, f), dot(g, g), dot(f, g), dot(target, f), dot(target, g))
-    assert _left(kind, *sums) == pytest.approx(float((rest**2).sum()), rel=1e-9)
+    assert squares_left(kind, *sums) == pytest.approx(float((rest**2).sum()), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_the_best_partners_of_each_function() -> None:
     rows = slice(10, 14)
     partners = np.full((4, 3), -1, dtype=np.int64)
     kinds, scores = np.zeros_like(partners), np.full(partners.shape, -np.inf)
-    _pairs(
+    best_partners(
         values[rows] * weights, np.ascontiguousarray(values.T), 10, squares, with_target, whole,
         log_prior, _COSTS, 8, half, floor, partners, kinds, scores,
     )  # fmt: skip
@@ -121,7 +120,7 @@ def test_the_best_partners_of_each_function() -> None:
             fg = float(weights @ (values[first] * values[second]))
             sums = squares[first], squares[second], fg, with_target[first], with_target[second]
             for kind in range(8):
-                left = max(_left(kind, whole, *sums), 0.0) + floor
+                left = max(squares_left(kind, whole, *sums), 0.0) + floor
                 score = log_prior[first] + log_prior[second] + _COSTS[kind] - half * np.log(left)
                 expected.append((score, second, kind))
         expected = sorted(expected, reverse=True)[:3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import softmax
 from dvisr.enumeration import enumerate_trees
 from dvisr.marginal import Engine
 from dvisr.problem import Problem, make_problem
-from dvisr.search.racing import Looks, Race
+from dvisr.search.racing import _POINTS_AT_ONCE, Looks, Race
 from dvisr.settings import SearchSettings, WeighingSettings
 from dvisr.types import Dataset
 
@@ -147,3 +148,31 @@ def test_once_it_is_late_trees_stay_where_they_are() -> None:
     assert np.isfinite(looks.log_marginal).sum() == 1
     assert race.num_fitted[-1] == 1
     assert np.isfinite(looks.estimate).mean() > 0.5
+
+
+@pytest.mark.parametrize("late_after", [0, 1, 9])
+def test_where_a_close_look_finds_less_others_come_near(late_after: int) -> None:
+    """The first was reckoned to be ten nats ahead, and is eight behind: the second is looked at,
+    too. What there is no time for is told."""
+    reckoned, found = np.array([0.0, -10.0, -50.0]), np.array([-20.0, -12.0, -60.0])
+    looked: list[int] = []
+
+    class Whole:
+        X = np.zeros((_POINTS_AT_ONCE, 1))  # one at a time
+
+        def fit(self, trees: np.ndarray, *_: Any, **__: Any) -> SimpleNamespace:
+            looked.extend(trees[:, 0].tolist())
+            return SimpleNamespace(log_marginal=found[trees[:, 0]])
+
+    race = object.__new__(Race)
+    race._levels, race._num_starts = [Whole()], 1  # type: ignore[list-item]
+    race.reference = np.array([-30.0])
+    race._is_late = lambda: len(looked) >= 2 * late_after
+    joint = reckoned.copy()
+    trees = np.arange(3, dtype=np.int8)[:, None]
+    has_time = race._look_closely(trees, np.zeros(3), joint, np.zeros((3, 1, 1)))
+    count = min(late_after, 2)
+    assert looked == [0, 0, 1, 1][: 2 * count]
+    assert joint.tolist() == [*found[:count], *reckoned[count:]]
+    near = [True, False, False] if late_after == 0 else [False, True, False]
+    assert has_time.tolist() == [not (late_after < 2 and one) for one in near]

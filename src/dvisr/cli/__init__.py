@@ -36,7 +36,7 @@ COMMANDS = {
     "pretrain": "Train the network that reads data, for your own field.",
 }
 
-
+_SELDOM = (50_000, 20, 100)  # new objects after which cycles are looked for, by generation
 _IN_PYTHON = {"random_state": "--seed", "run_dir": "--out", "y_err": "--err"}  # else the same word
 
 
@@ -78,7 +78,9 @@ class _LateGroup(click.Group):
 
 def main() -> None:
     """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
-    # Else the end of the process looks for cycles in all that was imported: most of a second.
+    # What is imported stays. Looking for cycles in it takes a second while it comes in, and most of
+    # a second at the end of the process.
+    gc.set_threshold(*_SELDOM)
     atexit.register(gc.freeze)
     try:
         code = cli.main(standalone_mode=False, prog_name="dvisr")

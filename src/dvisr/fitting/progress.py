@@ -7,7 +7,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dvisr.search.visited import VisitedTrees
 
 _DIGITS = 4  # of the constants in the best formula
+_NOTHING = 1e-6  # of the posterior: forms that have less are not looked at one by one
 _EVERY = 0.2  # seconds between two looks at what was visited
 
 
@@ -34,6 +35,36 @@ class StepReport:
     best_log_joint: float
     elbo: float  # of this step's draws; NaN without a network
     moved: float  # the probability that this step moved between forms: their total variation
+
+
+def likely_forms(visited: VisitedTrees) -> dict[int, float]:
+    """The share of the posterior of each form that has any to speak of."""
+    return visited.posterior(_NOTHING)
+
+
+def report_of(
+    step: int, seconds: float, elbo: float, visited: VisitedTrees, before: Mapping[int, float]
+) -> StepReport:
+    """What stands after a step; `before` are the likely forms before it."""
+    joint, after = visited.form_log_joint, likely_forms(visited)
+    moved = sum(abs(after.get(k, 0.0) - before.get(k, 0.0)) for k in {**before, **after})
+    return StepReport(
+        step=step,
+        seconds=seconds,
+        num_trees=len(visited.trees),
+        num_forms=visited.num_forms,
+        log_evidence=log_total(joint),
+        best_log_joint=float(joint.max()),
+        elbo=elbo,
+        moved=0.5 * moved,
+    )
+
+
+def is_still(history: Sequence[StepReport], fewest: int, most_moved: float) -> bool:
+    """Whether there were so many steps at the least, and the last two moved next to nothing."""
+    if len(history) < max(2, fewest):
+        return False
+    return max(report.moved for report in history[-2:]) <= most_moved
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,14 +16,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dvisr.counting import count_trees
-from dvisr.diagnostics import log_total
 from dvisr.enumeration import enumerate_trees
 from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork
-from dvisr.fitting.progress import StepReport, Teller
+from dvisr.fitting.progress import StepReport, Teller, is_still, likely_forms, report_of
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -45,7 +44,6 @@ from dvisr.target import undefined_log_likelihood
 _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replayed, not a hotter one
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _MOMENT = 1.5  # seconds
-_NOTHING = 1e-6  # of the posterior: forms that have less are not looked at one by one
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
 
@@ -170,10 +168,11 @@ class Search:
             if self._is_late():
                 self._seconds += time.perf_counter() - began
                 return False
-            before = self.visited.posterior(_NOTHING)
+            before = likely_forms(self.visited)
             elbo = self._step((step + 1) / num_steps)
             seconds = self._seconds + time.perf_counter() - began
-            self._report(seconds, elbo, before)
+            number = len(self.history) + 1
+            self.history.append(report_of(number, seconds, elbo, self.visited, before))
             self.teller.look(self.visited, self.engine, is_due=True)
             self.teller.steps(len(self.history), planned, limit.end)
             if self.is_whole:
@@ -211,8 +210,9 @@ class Search:
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
         if self.settings.search.matched_at_start:
-            with contextlib.suppress(OutOfTime):
-                self.matching  # noqa: B018  # made while the network reads and draws
+            # While the network reads and draws.
+            with contextlib.suppress(OutOfTime), self.teller.phase("listing likely functions"):
+                self.matching  # noqa: B018
         if self.network is not None:
             self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
@@ -342,23 +342,5 @@ class Search:
 
     def is_still(self) -> bool:
         """Whether the last two steps moved next to nothing, and there were enough."""
-        own, last = self.settings.search, self.history[-2:]
-        if len(self.history) < own.fewest_steps:
-            return False
-        return len(last) == 2 and max(report.moved for report in last) <= own.still
-
-    def _report(self, seconds: float, elbo: float, before: dict[int, float]) -> None:
-        joint, after = self.visited.form_log_joint, self.visited.posterior(_NOTHING)
-        moved = sum(abs(after.get(k, 0.0) - before.get(k, 0.0)) for k in {**before, **after})
-        self.history.append(
-            StepReport(
-                step=len(self.history) + 1,
-                seconds=seconds,
-                num_trees=len(self.visited.trees),
-                num_forms=self.visited.num_forms,
-                log_evidence=log_total(joint),
-                best_log_joint=float(joint.max()),
-                elbo=elbo,
-                moved=0.5 * moved,
-            )
-        )
+        own = self.settings.search
+        return is_still(self.history, own.fewest_steps, own.still)

@@ -140,7 +140,7 @@ def _plain(report: StepReport) -> dict[str, Any]:
 def _report(number: int, row: dict[str, Any]) -> StepReport:
     kinds = {field.name: field.type for field in dataclasses.fields(StepReport)}
     if not isinstance(row, dict) or set(row) != set(kinds) or row["step"] != number:
-        raise ValueError(f"the history of step {number} is not as it was written")
+        raise ValueError(f"the history of step {number} is not as this version writes it")
     found = {name: int(v) if kinds[name] == "int" else float(v) for name, v in row.items()}
     return StepReport(**found)  # type: ignore[arg-type]
 

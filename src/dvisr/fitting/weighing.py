@@ -120,6 +120,7 @@ class FormWeigher:
             law = self.search.engine.law
             self._is_closed[form] = tree.num_constants == 0 or (
                 isinstance(problem.constant_prior, Normal)
+                and self.search.engine.coarse is None  # else it was a race's, on part of the rows
                 and law.is_linear
                 and not nonlinear_constants(tree)
             )

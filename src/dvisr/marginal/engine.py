@@ -111,8 +111,8 @@ class Engine:
     def in_parts(
         cls, problem: Problem, fewest: int, rng: np.random.Generator, num_threads: int | None = None
     ) -> Engine:
-        """With a coarse one where there are more rows than `fewest`, which has a coarser one, and
-        so on down to so many rows."""
+        """With a coarse one where there are twice as many rows as `fewest` or more, which has a
+        coarser one, and so on down to so many rows."""
         coarse: Engine | None = None
         library, prior = problem.grammar.library, problem.constant_prior
         for rows, part in nested_parts(problem.likelihood, fewest, rng):

@@ -165,7 +165,8 @@ def follow_many(apply, trees, language, leaves, starts, tolerance, law, work, fi
         k, always, never = shape.num_constants, shape.num_nodes > 0, shape.num_nodes < 0
         if k == 0:
             misfit = misfit_at(apply, shape, fit.here, always, law, work, fit)
-            values[tree] = law.perfect - misfit
+            if misfit < np.inf:
+                values[tree] = law.perfect - misfit
             continue
         with_prior = law.prior == NORMAL  # far from it the squares alone would lead elsewhere
         least = tolerance if with_prior else 2.0 * tolerance / law.observations

@@ -181,7 +181,8 @@ def descend(
                 constants[j] = fit.trial[j]
             height = lower
             # What a step as good as its promise leaves is of the next order.
-            is_as_promised = abs(gained - promised) < goal and damping * gained < goal
+            left = tolerance if with_prior else tolerance * lower + 1e-300
+            is_as_promised = abs(gained - promised) < left and damping * gained < left
             damping = max(0.1 * damping, 1e-12)
             if (gained < goal and promised < goal) or (is_as_promised and tolerance > EXACTING):
                 break

@@ -203,7 +203,8 @@ class Matching:
         known = np.maximum(count, 1)[:, None]
         lower = np.take_along_axis(ordered, (known - 1) // 2, axis=1)
         upper = np.take_along_axis(ordered, known // 2, axis=1)
-        largest = _WEIGHTS_APART * 0.5 * (lower + upper)
+        with np.errstate(over="ignore"):
+            largest = _WEIGHTS_APART * 0.5 * (lower + upper)
         weights = np.minimum(np.where(is_known, weights, 0.0), largest)
         return np.where(is_known, values, 0.0), weights, is_enough
 

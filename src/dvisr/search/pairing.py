@@ -14,12 +14,21 @@ from collections.abc import Callable
 import numpy as np
 
 from dvisr.library import Kind
-from dvisr.library.compiling import compiled
 from dvisr.library.threads import for_each
 from dvisr.problem import Problem
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
 from dvisr.search.matching import Matching, Tell
+from dvisr.search.pair_scoring import (
+    BOTH,
+    FIRST,
+    FROM,
+    MINUS,
+    SCALED_MINUS,
+    SCALED_PLUS,
+    SECOND,
+    best_partners,
+)
 from dvisr.search.screening import leading_columns
 
 # What a pair may stand in, in prefix order: the pair is ?, and x each of the columns.
@@ -28,16 +37,13 @@ _WITH_COLUMN = ("* x ?", "/ ? x", "/ x ?", "* x sqrt ?", "/ sqrt ? x", "/ x sqrt
 _MOST_COLUMNS = 6
 _FEWER = 0.8  # of the functions, where there is a column: there are many such contexts
 _ROWS_AT_ONCE = 128  # functions whose products with all others are formed together
-_PARTNERS_AT_ONCE = 256  # whose products with one function are worked out together
 _BEST = 3  # pairs that are kept for each function
 _LARGEST = 1e3  # times the size of the target: functions beyond it would have to cancel
-_CANCELLED = 1e-13  # of the squares that were subtracted from each other: what is left is no more
 _CONSTANT = -5.0  # nats that a constant costs, at a guess
 _SUM = -2.0  # nats that an operator costs
 _BEHIND = 15.0  # nats behind the best: pairs further off are not kept
 
-# What is done with two functions. Of logarithms only the first three.
-PLUS, MINUS, FROM, SCALED_PLUS, SCALED_MINUS, SECOND, FIRST, BOTH = range(8)
+# What each kind of pair costs. Of logarithms there are only the first three kinds.
 _NUM_KINDS = 8
 _COSTS = np.array([0.0, 0.0, 0.0, _CONSTANT, _CONSTANT, _CONSTANT, _CONSTANT, 2.0 * _CONSTANT])
 
@@ -175,7 +181,8 @@ class Pairing:
             if tokens is not None and len(tokens) <= rows.shape[1]:
                 rows[count, : len(tokens)] = tokens
                 count += 1
-        return rows[:count][self._legality(rows[:count])]
+        legal: np.ndarray = rows[:count][self._legality(rows[:count])]
+        return legal
 
     def _spaces(self, outer: _Outer) -> list[_Space]:
         """A column times a product is a product, which comes up without the column."""
@@ -233,7 +240,7 @@ class Pairing:
             if is_late():
                 return
             rows = slice(start, start + _ROWS_AT_ONCE)
-            _pairs(
+            best_partners(
                 scaled[rows], columns, start, squares, with_target, whole, log_prior, costs,
                 space.num_kinds, half, floor, partners[rows], kinds[rows], scores[rows],
             )  # fmt: skip
@@ -265,102 +272,3 @@ class Pairing:
         if kind in (SCALED_PLUS, SCALED_MINUS) or space.has_factor:
             tokens = [*scaled, *tokens, constant]
         return [*found.outer.before, *tokens, *found.outer.after]
-
-
-@compiled
-def _left(kind, whole, ff, gg, fg, tf, tg):
-    """The squares that a pair leaves."""
-    if kind == PLUS:
-        return whole + ff + gg + 2.0 * (fg - tf - tg)
-    if kind == MINUS:
-        return whole + ff + gg + 2.0 * (tg - tf - fg)
-    if kind == FROM:
-        return whole + ff + gg + 2.0 * (tf - tg - fg)
-    if kind == SCALED_PLUS:
-        return whole - (tf + tg) ** 2 / (ff + gg + 2.0 * fg)
-    if kind == SCALED_MINUS:
-        return whole - (tf - tg) ** 2 / (ff + gg - 2.0 * fg)
-    if kind == SECOND:
-        return whole + ff - 2.0 * tf - (tg - fg) ** 2 / gg
-    if kind == FIRST:
-        return whole + gg - 2.0 * tg - (tf - fg) ** 2 / ff
-    return whole - (gg * tf**2 - 2.0 * fg * tf * tg + ff * tg**2) / (ff * gg - fg**2)
-
-
-@compiled
-def _product(scaled, columns, start, stop, products):
-    """Of one function with those of a block: summed over the rows, four at a time."""
-    products[:] = 0.0
-    rows = len(scaled)
-    fours = rows - rows % 4
-    for row in range(0, fours, 4):
-        f0, f1, f2, f3 = scaled[row], scaled[row + 1], scaled[row + 2], scaled[row + 3]
-        v0, v1 = columns[row, start:stop], columns[row + 1, start:stop]
-        v2, v3 = columns[row + 2, start:stop], columns[row + 3, start:stop]
-        for place in range(len(products)):
-            products[place] += (f0 * v0[place] + f1 * v1[place]) + (f2 * v2[place] + f3 * v3[place])
-    for row in range(fours, rows):
-        factor, values = scaled[row], columns[row, start:stop]
-        for place in range(len(products)):
-            products[place] += factor * values[place]
-
-
-@compiled
-def _within(whole, ff, tf, squares, with_target, products, shares, floor, limit, least):
-    """What is left with both factors free, for a block: no other kind leaves less. Infinite for
-    functions that can't be told apart. How many are within the limit."""
-    within = 0
-    for place in range(len(least)):
-        gg, tg, fg = squares[place], with_target[place], products[place]
-        apart = ff * gg - fg * fg
-        left = whole - (gg * tf * tf - 2.0 * fg * tf * tg + ff * tg * tg) / apart
-        least[place] = left if apart > 1e-12 * ff * gg else np.inf
-    for place in range(len(least)):
-        within += least[place] + floor < limit * shares[place]
-    return within
-
-
-@compiled
-def _pairs(
-    scaled, columns, start, squares, with_target, whole, log_prior, costs, num_kinds, half, floor,
-    partners, kinds, scores,
-):  # fmt: skip
-    """For each function of a block the best partners among those after it. The score is about that
-    of the log joint: -half log(squares + floor) + log prior."""
-    count = len(squares)
-    products, least = np.empty(_PARTNERS_AT_ONCE), np.empty(_PARTNERS_AT_ONCE)
-    shares = np.exp(log_prior / half)
-    highest = costs[:num_kinds].max()
-    for row in range(len(scaled)):
-        first = start + row
-        ff, tf = squares[first], with_target[first]
-        own = scores[row]
-        limit = np.exp(min((log_prior[first] + highest - own[-1]) / half, 700.0))
-        for begin in range(first + 1, count, _PARTNERS_AT_ONCE):
-            end = min(begin + _PARTNERS_AT_ONCE, count)
-            block, left_of = products[: end - begin], least[: end - begin]
-            _product(scaled[row], columns, begin, end, block)
-            within = _within(
-                whole, ff, tf, squares[begin:end], with_target[begin:end], block,
-                shares[begin:end], floor, limit, left_of,
-            )  # fmt: skip
-            if within == 0:
-                continue
-            for second in range(begin, end):
-                if left_of[second - begin] + floor >= limit * shares[second]:
-                    continue
-                gg, tg, fg = squares[second], with_target[second], block[second - begin]
-                doubt = _CANCELLED * (whole + ff + gg)
-                for kind in range(num_kinds):
-                    left = max(_left(kind, whole, ff, gg, fg, tf, tg), doubt) + floor
-                    score = log_prior[first] + log_prior[second] + costs[kind] - half * np.log(left)
-                    if score > own[-1]:
-                        place = len(own) - 1
-                        while place > 0 and own[place - 1] < score:
-                            own[place] = own[place - 1]
-                            partners[row, place] = partners[row, place - 1]
-                            kinds[row, place] = kinds[row, place - 1]
-                            place -= 1
-                        own[place], partners[row, place], kinds[row, place] = score, second, kind
-                        ahead = log_prior[first] + highest - own[-1]
-                        limit = np.exp(min(ahead / half, 700.0))

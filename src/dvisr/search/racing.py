@@ -31,7 +31,8 @@ class Looks:
     Parameters
     ----------
     log_marginal : ndarray of shape (trees,)
-        log p(y | tree) on all rows; -inf where that is undefined or was not worked out.
+        log p(y | tree) on all rows; -inf where that is undefined or was not worked out. Of what is
+        far behind the likeliest, the likelihood alone may be of all rows.
     estimate : ndarray of shape (trees,)
         The same, or where it was not worked out an estimate, for the search to go by.
     """
@@ -98,22 +99,27 @@ class Race:
 
     def _look_closely(
         self, trees: np.ndarray, log_prior: np.ndarray, joint: np.ndarray, modes: np.ndarray
-    ) -> None:
+    ) -> np.ndarray:
         """At those that come near the likeliest on all rows, in full: from the modes that they have
         come with, and from starts that are made with the rows of a part counted once each. Where
-        a part stands for more rows than it has, its highest mode hides the others."""
-        whole = self._levels[-1]
-        best = max(float(self.reference[-1]), float(joint.max(initial=-np.inf)))
-        near = np.flatnonzero(np.isfinite(joint) & (joint > best - _NEAR))
+        a part stands for more rows than it has, its highest mode hides the others. A look may find
+        less than was reckoned, and then others come near. Whether there was time for each."""
+        whole, is_done = self._levels[-1], np.zeros(len(trees), dtype=bool)
         size = max(1, _POINTS_AT_ONCE // len(whole.X))
-        for start in range(0, len(near), size):
-            if np.isfinite(self.reference[-1]) and self._is_late():
-                return
-            part = near[start : start + size]
+        while True:
+            best = max(float(self.reference[-1]), float(joint.max(initial=-np.inf)))
+            near = np.flatnonzero(~is_done & np.isfinite(joint) & (joint > best - _NEAR))
+            is_late = np.isfinite(self.reference[-1]) and self._is_late()
+            if len(near) == 0 or is_late:
+                break
+            part = near[np.argsort(-joint[near], kind="stable")][:size]
             fits = [whole.fit(trees[part], starts=modes[part])]
             fits.append(whole.fit(trees[part], self._num_starts))
             found = np.maximum(fits[0].log_marginal, fits[1].log_marginal)
-            joint[part] = found + log_prior[part]
+            joint[part], is_done[part] = found + log_prior[part], True
+        has_time = np.ones(len(trees), dtype=bool)
+        has_time[near] = False
+        return has_time
 
     def _bar(self, level: int) -> float:
         """The least log joint on a part with which a tree goes on from there."""
@@ -148,6 +154,8 @@ class Race:
         modes = modes[alive]
         # All of the log joint but the likelihood: the priors, and how wide the posterior is.
         rest = joint[alive] - self._levels[0].follow(trees[alive], modes).log_likelihood
+        is_known = np.isfinite(rest)
+        alive, rest, modes = alive[is_known], rest[is_known], modes[is_known]
         for level in range(1, last + 1):
             log_likelihood, modes = self._followed(level, trees[alive], modes)
             alive, rest = alive[: len(modes)], rest[: len(modes)]
@@ -159,11 +167,12 @@ class Race:
                 goes_on &= joints[level, alive] > self._bar(level)
                 alive, rest, modes = alive[goes_on], rest[goes_on], modes[goes_on]
         whole = joints[last, alive]
-        self._look_closely(trees[alive], log_prior[alive], whole, modes)
+        has_time = self._look_closely(trees[alive], log_prior[alive], whole, modes)
         joints[last, alive] = whole
         is_whole = reached == last
+        is_whole[alive[~has_time]] = False
         if is_whole.any():
-            best = int(np.argmax(joints[last]))
+            best = int(np.argmax(np.where(is_whole, joints[last], -np.inf)))
             if joints[last, best] > self.reference[last]:
                 self.reference = joints[:, best].copy()
         known = joints[reached, np.arange(len(trees))]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dvisr.prior import TreePrior
+from dvisr.search.column import Column
 from dvisr.search.forms import Algebra, forms
 from dvisr.search.racing import Looks
 
@@ -23,37 +24,6 @@ ALL_ISLANDS = tuple(range(NUM_ISLANDS))
 
 # From trees (n, length) and their log priors to log p(y | tree) (n,).
 Fit = Callable[[np.ndarray, np.ndarray], Looks]
-
-
-class _Column:
-    """An array whose rows can be added to, at amortised constant cost a row."""
-
-    def __init__(self, dtype: type, width: int | None = None) -> None:
-        shape = (1024,) if width is None else (1024, width)
-        self._room: np.ndarray = np.zeros(shape, dtype=dtype)
-        self._used = 0
-
-    def extend(self, rows: np.ndarray) -> None:
-        needed = self._used + len(rows)
-        if needed > len(self._room):
-            grown = np.zeros((2 * needed, *self._room.shape[1:]), dtype=self._room.dtype)
-            grown[: self._used] = self.rows
-            self._room = grown
-        self._room[self._used : needed] = rows
-        self._used = needed
-
-    @property
-    def rows(self) -> np.ndarray:
-        return self._room[: self._used]
-
-    def replace(self, rows: np.ndarray) -> None:
-        self._used = 0
-        self.extend(rows)
-
-    def keep(self, chosen: np.ndarray) -> None:
-        kept = self.rows[chosen].copy()
-        self._room[: len(kept)] = kept
-        self._used = len(kept)
 
 
 class VisitedTrees:
@@ -86,15 +56,15 @@ class VisitedTrees:
         self._prior, self._algebra, self._fit = prior, algebra, fit
         self._tree_numbers: dict[bytes, int] = {}  # by the tree's tokens
         self._form_numbers: dict[int, int] = {}  # by the form's key
-        self._trees = _Column(np.int8, length)
-        self._tree_form = _Column(np.int64)
-        self._tree_log_prior = _Column(np.float64)
-        self._tree_islands = _Column(np.bool_, NUM_ISLANDS)
-        self._form_key = _Column(np.int64)
-        self._form_likeliest = _Column(np.int64)  # the number of the form's likeliest tree
-        self._form_log_marginal = _Column(np.float64)
-        self._form_estimate = _Column(np.float64)
-        self._form_log_prior = _Column(np.float64)  # of all its visited trees together
+        self._trees = Column(np.int8, length)
+        self._tree_form = Column(np.int64)
+        self._tree_log_prior = Column(np.float64)
+        self._tree_islands = Column(np.bool_, NUM_ISLANDS)
+        self._form_key = Column(np.int64)
+        self._form_likeliest = Column(np.int64)  # the number of the form's likeliest tree
+        self._form_log_marginal = Column(np.float64)
+        self._form_estimate = Column(np.float64)
+        self._form_log_prior = Column(np.float64)  # of all its visited trees together
         self.num_visits = 0
         self.num_undefined = 0
 
