@@ -93,9 +93,8 @@ class DVISRRegressor(
         "default" for the search; "paper", "network", others by name and a `Recipe` of one's own
         train a network that samples constants.
     num_steps : int or None, default=None
-        Steps of the search, or of the training; None for the recipe's own, here as many as it takes
-        to settle: 3 to 8, and 5 more at a time while two independent searches disagree or the
-        evidence still grows.
+        Steps of the search, or of the training; None for the recipe's own, here until it settles: 3
+        to 8, and 5 more at a time while two independent searches disagree or the evidence grows.
     num_samples : int or None, default=None
         Trees of each kind that a step tries; None for the recipe's own, here 256.
     max_time : float or None, default=None
