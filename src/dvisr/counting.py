@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,8 +51,9 @@ def _subtrees(grammar: Grammar, weights: Sequence[Any]) -> list[list[list[_Count
     of_state: list[list[_Counts]] = [[{}] * num_states]
     for size in range(1, grammar.max_tokens + 1):
         by_root.append([[{} for _ in range(num_tokens)] for _ in range(num_states)])
+        operands: dict[tuple[int, bytes], _Counts] = {}  # of this size, as several tokens have them
         for state, tokens in alike:
-            found = _of_token(grammar, by_root, of_state, size, state, tokens[0])
+            found = _of_token(grammar, by_root, of_state, size, state, tokens[0], operands)
             for token in tokens:
                 weighed = {cost: number * weights[token] for cost, number in found.items()}
                 by_root[size][state][token] = weighed
@@ -78,8 +80,10 @@ def _of_token(
     size: int,
     state: int,
     token: int,
+    operands: dict[tuple[int, bytes], _Counts],
 ) -> _Counts:
-    """Trees of a size with that token at the root, itself not weighed."""
+    """Trees of a size with that token at the root, itself not weighed. Those of a binary's two
+    operands are looked up in `operands`, and added to them."""
     scopes, budget = grammar.scopes, grammar.budget
     own = budget.cost_of(token)
     found: _Counts = {}
@@ -90,10 +94,28 @@ def _of_token(
     elif (beside < 0).all():
         _add_shifted(found, of_state[size - 1][below], own, budget)
     else:
-        for left_size in range(1, size - 1):
-            for left, right in _pairs(by_root[left_size][below], beside):
-                rights = of_state[size - 1 - left_size][right]
-                _add_shifted(found, _product(left, rights, budget.maximum), own, budget)
+        key = (int(below), beside.tobytes())
+        if key not in operands:
+            operands[key] = _of_operands(by_root, of_state, size - 1, below, beside, budget)
+        _add_shifted(found, operands[key], own, budget)
+    return found
+
+
+def _of_operands(
+    by_root: list[list[list[_Counts]]],
+    of_state: list[list[_Counts]],
+    size: int,
+    below: int,
+    beside: np.ndarray,
+    budget: Budget,
+) -> _Counts:
+    """Both operands of a binary, of so many tokens together."""
+    found: _Counts = {}
+    for left_size in range(1, size):
+        for left, right in _pairs(by_root[left_size][below], beside):
+            rights = of_state[size - left_size][right]
+            for cost, number in _product(left, rights, budget.maximum).items():
+                _add(found, cost, number, budget.maximum)
     return found
 
 
@@ -106,13 +128,13 @@ def _pairs(left_roots: list[_Counts], beside: np.ndarray) -> list[tuple[_Counts,
 
 
 def _add(counts: _Counts, cost: Cost, number: Any, maximum: Cost) -> None:
-    if all(spent <= most for spent, most in zip(cost, maximum, strict=True)):
+    if not any(map(operator.gt, cost, maximum)):
         counts[cost] = counts.get(cost, 0) + number
 
 
 def _add_shifted(counts: _Counts, others: _Counts, by: Cost, budget: Budget) -> None:
     for cost, number in others.items():
-        shifted = tuple(a + b for a, b in zip(cost, by, strict=True))
+        shifted = tuple(map(operator.add, cost, by))
         _add(counts, shifted, number, budget.maximum)
 
 
@@ -120,7 +142,7 @@ def _product(first: _Counts, second: _Counts, maximum: Cost) -> _Counts:
     product: _Counts = {}
     for one, number in first.items():
         for two, other in second.items():
-            cost = tuple(a + b for a, b in zip(one, two, strict=True))
+            cost = tuple(map(operator.add, one, two))
             _add(product, cost, number * other, maximum)
     return product
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shlex
 import sys
@@ -172,6 +173,7 @@ def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> F
     with fit_progress() as progress, warnings.catch_warnings():
         from dvisr.estimator import FitWarning
 
+        gc.freeze()  # what was imported stays: it need not be gone through after the fit
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
         try:
             work(progress, made)

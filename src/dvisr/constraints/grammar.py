@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -45,7 +46,8 @@ class Grammar:
         for rule in self.rules:
             check_names(rule, library)
         self._own_states: object = None  # of slot states that others do not have
-        self.scopes, self.budget, self.costs = _build(library, self.max_tokens, self.rules)
+        words = _Words(library, self.max_tokens, tuple(self.rules))
+        self.scopes, self.budget, self.costs = _built(words)
         if not _has_tree(self.budget, self.costs):
             raise ValueError(_no_tree_message(library, self.max_tokens, self.rules))
 
@@ -88,6 +90,21 @@ class Grammar:
         rules = "; ".join(rule.describe() for rule in self.rules)
         limit = f"at most {self.max_tokens} tokens"
         return f"Grammar({self.library}, {limit}{'; ' if rules else ''}{rules})"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Words:
+    """What a grammar follows from. A rule of one's own need have no hash."""
+
+    library: Library
+    max_tokens: int
+    rules: tuple[Rule, ...] = dataclasses.field(hash=False)
+
+
+@functools.lru_cache(maxsize=16)
+def _built(words: _Words) -> tuple[Scopes, Budget, SubtreeCosts]:
+    """Of equal words once; nothing of it is ever changed."""
+    return _build(words.library, words.max_tokens, words.rules)
 
 
 def _build(

@@ -41,13 +41,13 @@ class MaskState(eqx.Module):
 def make_mask(grammar: Grammar) -> Mask:
     tables = grammar.tables
     return Mask(
-        feasible=jnp.asarray(tables.feasible),
-        question=jnp.asarray(tables.question),
-        operand_kind=jnp.asarray(tables.operand_kind),
-        right_kind=jnp.asarray(tables.right_kind),
-        rest_with=jnp.asarray(tables.rest_with),
-        spent_by=jnp.asarray(tables.spent_by),
-        arities=jnp.asarray(grammar.library.arities),
+        feasible=jax.device_put(tables.feasible),
+        question=jax.device_put(tables.question),
+        operand_kind=jax.device_put(tables.operand_kind),
+        right_kind=jax.device_put(tables.right_kind),
+        rest_with=jax.device_put(tables.rest_with),
+        spent_by=jax.device_put(tables.spent_by),
+        arities=jax.device_put(grammar.library.arities),
         length=grammar.max_tokens,
     )
 

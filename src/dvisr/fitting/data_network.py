@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dvisr.diagnostics import log_total
@@ -237,7 +236,7 @@ class PretrainedNetwork(AbstractNetwork):
     ) -> Adapter:
         most = self._settings.most_taught
         lesson = make_lesson(self.unfolded, trees, log_joint, most, _PREFIXES_A_TREE * most)
-        taught: Adapter = teach(adapter, lesson, jnp.asarray(updates, dtype=jnp.int32))
+        taught: Adapter = teach(adapter, lesson, np.int32(updates))
         return taught
 
     def draw(self, num_batches: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -65,7 +65,7 @@ def make_lesson(
     joint = np.full(most_trees, -np.inf, dtype=np.float32)
     joint[:count] = log_joint[:count] - log_joint[:count].max(initial=-np.inf)
     arrays = (signals, logits, prefix, token, is_token, joint)
-    return Lesson(*(jnp.asarray(array) for array in arrays))
+    return Lesson(*jax.device_put(arrays))
 
 
 def _that_fit(numbers: np.ndarray, most: int) -> int:

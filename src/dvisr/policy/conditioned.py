@@ -8,6 +8,7 @@ blocks, and a test holds them to the same numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -126,6 +127,26 @@ class DecoderBlock(eqx.Module):
         return signal + self.hidden(signal)
 
 
+@jax.jit  # traced once for all blocks
+def _one_more(
+    block: DecoderBlock,
+    signal: Array,
+    here: Array,
+    keys: Array,
+    values: Array,
+    row_keys: Array,
+    row_values: Array,
+    is_row: Array,
+) -> tuple[Array, Array, Array]:
+    """One place more through a block: its signal, and the keys and values with its own."""
+    queries, key, value = block.projected(signal)
+    keys = jax.lax.dynamic_update_index_in_dim(keys, key[0], here, 0)
+    values = jax.lax.dynamic_update_index_in_dim(values, value[0], here, 0)
+    before = (jnp.arange(keys.shape[0], dtype=jnp.int32) <= here)[None]
+    found = attend_alone(queries, keys, values, before)
+    return block.finished(signal, found, row_keys, row_values, is_row), keys, values
+
+
 class Decoder(eqx.Module):
     """From observations and rows to a vector a token, and to logits over the vocabulary."""
 
@@ -199,18 +220,14 @@ class Decoder(eqx.Module):
         length, dtype = memory.keys[0].shape[0], memory.keys[0].dtype
         one = jax.tree.map(lambda leaf: leaf[None], seen)
         signal = self.embedded(words, one, dtype)
-        before = (jnp.arange(length, dtype=jnp.int32) <= here)[None]
         all_keys, all_values = [], []
         for layer, block in enumerate(self.blocks):
-            queries, key, value = block.projected(signal)
-            keys = jax.lax.dynamic_update_index_in_dim(memory.keys[layer], key[0], here, 0)
-            values = jax.lax.dynamic_update_index_in_dim(memory.values[layer], value[0], here, 0)
+            signal, keys, values = _one_more(
+                block, signal, here, memory.keys[layer], memory.values[layer],
+                rows.keys[layer], rows.values[layer], rows.is_row,
+            )  # fmt: skip
             all_keys.append(keys)
             all_values.append(values)
-            found = attend_alone(queries, keys, values, before)
-            signal = block.finished(
-                signal, found, rows.keys[layer], rows.values[layer], rows.is_row
-            )
         moved = Memory(jnp.minimum(here + 1, length - 1), tuple(all_keys), tuple(all_values))
         return self.norm(signal)[0], moved
 
@@ -263,6 +280,11 @@ class Adapter(eqx.Module):
         return self.outer(jax.nn.gelu(self.inner(signal)))
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _new_adapter(width: int, hidden: int, num_tokens: int, key: PRNGKeyArray) -> Adapter:
+    return Adapter.create(width, hidden, num_tokens, key=key)
+
+
 class DataPolicy(AbstractPolicy):
     """A network that has read one table, writing trees of one library."""
 
@@ -287,11 +309,11 @@ class DataPolicy(AbstractPolicy):
         columns: Sequence[int] | None = None,
     ) -> DataPolicy:
         """`columns` are those of the table that the rows were read of, if not the first ones."""
-        words = jnp.asarray(np.asarray(vocabulary.words_of(library, columns)))
+        words = jax.device_put(np.asarray(vocabulary.words_of(library, columns)))
         width = network.decoder.places.shape[1]
         return cls(
             decoder=network.decoder,
-            adapter=Adapter.create(width, adapter_width, len(library), key=key),
+            adapter=_new_adapter(width, adapter_width, len(library), key),
             rows=rows,
             words=words,
             head=NormalHead(),

@@ -46,10 +46,10 @@ def make_table(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Table:
     rows[:count, :columns] = np.clip(X[chosen], -_LARGEST, _LARGEST)
     targets[:count] = np.clip(y[chosen], -_LARGEST, _LARGEST)
     return Table(
-        jnp.asarray(rows),
-        jnp.asarray(targets),
-        jnp.asarray(np.arange(MOST_ROWS) < count),
-        jnp.asarray(np.arange(MOST_COLUMNS) < columns),
+        jax.device_put(rows),
+        jax.device_put(targets),
+        jax.device_put(np.arange(MOST_ROWS) < count),
+        jax.device_put(np.arange(MOST_COLUMNS) < columns),
     )
 
 
@@ -119,6 +119,11 @@ class RowBlock(eqx.Module):
         return rows + self.hidden(rows)
 
 
+@jax.jit  # traced once for all blocks
+def _through(block: RowBlock, rows: Array, is_row: Array) -> Array:
+    return block(rows, is_row)
+
+
 class Reader(eqx.Module):
     """From a table to a vector a row."""
 
@@ -153,5 +158,5 @@ class Reader(eqx.Module):
         rows = jax.nn.gelu(self.row_layers[0](values.reshape(values.shape[0], -1)))
         rows = self.row_layers[1](rows.astype(dtype))
         for block in self.blocks:
-            rows = block(rows, table.is_row)
+            rows = _through(block, rows, table.is_row)
         return self.norm(rows)

@@ -10,7 +10,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -27,7 +26,8 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
 
 
 def with_arrays(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The pytree with these arrays in their places, which must be all of its own."""
+    """The pytree with these arrays in their places, which must be all of its own. They are cast on
+    the host: on the device each shape would have to be compiled."""
     own, rest = eqx.partition(tree, lambda leaf: eqx.is_array(leaf) or _is_shape(leaf))
     leaves, structure = jax.tree_util.tree_flatten_with_path(own)
     names = [jax.tree_util.keystr(path) for path, _ in leaves]
@@ -38,7 +38,7 @@ def with_arrays(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != leaf.shape:
             raise ValueError(f"these weights are of another network: {name} has another shape")
-        made.append(jnp.asarray(arrays[name], dtype=leaf.dtype))
+        made.append(jax.device_put(arrays[name].astype(leaf.dtype)))
     return eqx.combine(jax.tree_util.tree_unflatten(structure, made), rest)
 
 
@@ -90,7 +90,7 @@ def load_network(path: Path) -> tuple[DataNetwork, dict[str, Any]]:
     arrays, about = read_arrays(path)
     try:
         sizes = Sizes(**{name: int(value) for name, value in about["sizes"].items()})
-        shape = eqx.filter_eval_shape(DataNetwork.create, sizes, key=jax.random.key(0))
+        shape = eqx.filter_eval_shape(lambda: DataNetwork.create(sizes, key=jax.random.key(0)))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ValueError(f"{path} does not say of what sizes its network is") from None
     return with_arrays(shape, arrays), about

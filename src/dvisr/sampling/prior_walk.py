@@ -19,6 +19,7 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -92,10 +93,10 @@ def make_prior_walk(
     log_onward = np.asarray(prior.log_size, dtype=np.float64)[spent] + spent * growth
     log_onward[[not budget.fits(cell) for cell in cells]] = -np.inf
     return PriorWalk(
-        by_token=jnp.asarray(by_token, dtype=dtype),
-        waiting=jnp.asarray(shifts[states].transpose(0, 2, 1), dtype=dtype),
-        onward=jnp.asarray(np.exp(log_onward - log_onward.max()), dtype=dtype),
-        plus=jnp.asarray(plus),
+        by_token=jax.device_put(by_token.astype(dtype)),  # cast on the host, which compiles nothing
+        waiting=jax.device_put(shifts[states].transpose(0, 2, 1).astype(dtype)),
+        onward=jax.device_put(np.exp(log_onward - log_onward.max()).astype(dtype)),
+        plus=jax.device_put(plus),
     )
 
 

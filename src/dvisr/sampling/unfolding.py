@@ -9,7 +9,6 @@ again. So drawing, and log q of given trees, cost what their new prefixes cost.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -20,13 +19,11 @@ from dvisr.constraints import masking
 from dvisr.policy import observe
 from dvisr.policy.conditioned import Adapter, DataPolicy, Memory
 from dvisr.sampling import prior_walk
-from dvisr.sampling.programs import MOST_SHAPES, BoundedJit, bounded_jit
+from dvisr.sampling.programs import bounded_jit
 from dvisr.sampling.writing import Writer
 from dvisr.traversal import NONE
 
-# Prefixes that go through the decoder at once: the program takes as long for fewer, and most looks
-# are at few.
-FEW_LANES, LANES = 8, 32
+LANES = 32  # prefixes that go through the decoder at once: the program takes as long for fewer
 _BLOCK = 1024  # prefixes that the adapter is asked about at once
 _FIRST_ROOM = 2048
 
@@ -187,7 +184,7 @@ class Unfolded:
         paths[own, depth] = own
         depths[own] = depth
         slots[own] = np.where(is_root, 1, slots[parents] - 1 + self._arities[tokens])
-        lanes = np.resize(np.arange(len(own)), FEW_LANES if len(own) <= FEW_LANES else LANES)
+        lanes = np.resize(np.arange(len(own)), LANES)
         before = seen[paths[own][lanes]]  # (lanes, length, 2, layers, heads, size)
         before[np.arange(before.shape[1])[None] >= depth[lanes][:, None]] = 0.0
         state = jax.tree.unflatten(self._structure, [array[parents][lanes] for array in states])
@@ -219,7 +216,7 @@ def _adapted(adapter: Adapter, signals: Any) -> Any:
     return adapter(signals)
 
 
-@functools.partial(BoundedJit, most=2 * MOST_SHAPES)
+@bounded_jit
 def _said(
     policy: DataPolicy, writer: Writer, states: Any, tokens: Any, depths: Any, before: Any
 ) -> tuple[Any, Any, Any, Any]:

@@ -19,7 +19,7 @@ from dvisr.search.likeliest import likeliest_trees, of_subtrees, weights_of
 from dvisr.search.screening import leading_columns
 
 LARGEST = 1e100  # of a value
-_TREES_A_FUNCTION = 5  # of the likeliest trees: so many are one function, at a guess
+_TREES_A_FUNCTION = (3, 5)  # of the likeliest trees: so many are one function, at a first guess
 _KEPT = 2  # languages whose likely trees are kept, some megabytes each, for the next fit
 _MOST_COLUMNS = 10  # beyond which half of the table is of so many columns alone
 
@@ -55,17 +55,33 @@ def likeliest_functions(
     """At most so many that are defined at all rows of X and differ there. Where there are many
     columns, every second one has only columns that explain the target (`screening`): functions of
     any two or three of thirty would fill the table before larger ones come."""
-    trees = _distinct(_Asked.of(problem, algebra, _TREES_A_FUNCTION * most))
+    for times in _TREES_A_FUNCTION:
+        trees, values = _functions_of(problem, algebra, times * most, X, is_late)
+        if len(trees) >= most:
+            break
+    trees, values = trees[:most], values[:most]
+    prior = _parts(problem)[1]
+    log_prior = np.asarray(prior.log_prob(np, trees)) - float(np.max(prior.log_size))
+    return FunctionTable(trees, values, log_prior)
+
+
+def _functions_of(
+    problem: Problem,
+    algebra: Algebra,
+    num_trees: int,
+    X: np.ndarray,
+    is_late: Callable[[], bool],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first tree of each function among the likeliest trees, and its values."""
+    trees = _distinct(_Asked.of(problem, algebra, num_trees))
     _in_time(is_late)
     values, is_valid = evaluate_batch(problem.grammar.library, trees, X)
     is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < LARGEST).all(axis=1)
     trees, values = trees[is_valid], values[is_valid]
     _in_time(is_late)
     _, first = np.unique(_hashed(values), return_index=True)
-    kept = np.sort(first)[:most]
-    prior = _parts(problem)[1]
-    log_prior = np.asarray(prior.log_prob(np, trees[kept])) - float(np.max(prior.log_size))
-    return FunctionTable(trees[kept], values[kept], log_prior)
+    kept = np.sort(first)
+    return trees[kept], values[kept]
 
 
 def _in_time(is_late: Callable[[], bool]) -> None:
