@@ -65,29 +65,29 @@ def same(one: DVISRRegressor, two: DVISRRegressor) -> None:
     for name in ("tree", "constants", "noise_factor"):
         ours, theirs = (getattr(m._posterior.draws, name) for m in (one, two))
         assert ours.tobytes() == theirs.tobytes()
-    ours, theirs = (_search_of(m).visited.state() for m in (one, two))
+    ours, theirs = (_visited_by(m).state() for m in (one, two))
     for name, array in ours.items():
         assert array.tobytes() == theirs[name].tobytes(), name
 
 
-_SEARCHES: dict[int, Any] = {}  # by their outcomes, which the models hold on to
+_VISITED: dict[int, Any] = {}  # trees, by the outcomes, which the models hold on to
 
 
 @pytest.fixture(autouse=True)
-def _searches_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def _visited_trees_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = SearchFitter.fit
 
     def kept(self: SearchFitter, *args: Any, **named: Any) -> Any:
         outcome = fit(self, *args, **named)
-        _SEARCHES[id(outcome)] = self.search
+        _VISITED[id(outcome)] = None if self.search is None else self.search.visited
         return outcome
 
-    _SEARCHES.clear()
+    _VISITED.clear()
     monkeypatch.setattr(SearchFitter, "fit", kept)
 
 
-def _search_of(model: DVISRRegressor) -> Any:
-    return _SEARCHES[id(model._outcome)]
+def _visited_by(model: DVISRRegressor) -> Any:
+    return _VISITED[id(model._outcome)]
 
 
 @pytest.mark.parametrize("network", ["plain", "pretrained"])
