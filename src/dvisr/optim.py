@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int
+
+if TYPE_CHECKING:
+    import optax
+
+
+def _applied(parameters: Any, step: Any) -> Any:
+    import optax
+
+    return optax.apply_updates(parameters, step)
 
 
 class AbstractOptimiser(eqx.Module):
@@ -60,6 +68,8 @@ class RMSprop(AbstractOptimiser):
             )
 
     def _transformation(self) -> optax.GradientTransformation:
+        import optax  # when it is first used: a fit has a table to look at before
+
         return optax.scale_by_rms(
             decay=self.decay, eps=self.epsilon, initial_scale=0.0, eps_in_sqrt=False
         )
@@ -72,7 +82,7 @@ class RMSprop(AbstractOptimiser):
     ) -> tuple[Any, Any]:
         direction, state = self._transformation().update(gradient, state)
         step = jax.tree.map(lambda d: -learning_rate * d, direction)
-        return optax.apply_updates(parameters, step), state
+        return _applied(parameters, step), state
 
 
 class PlateauState(eqx.Module):
@@ -147,6 +157,8 @@ class Adam(AbstractOptimiser):
             )
 
     def _transformation(self) -> optax.GradientTransformation:
+        import optax  # when it is first used: a fit has a table to look at before
+
         return optax.scale_by_adam(self.momentum, self.decay, self.epsilon)
 
     def start(self, parameters: Any) -> Any:
@@ -159,7 +171,7 @@ class Adam(AbstractOptimiser):
         with jax.numpy_dtype_promotion("standard"):
             direction, state = self._transformation().update(gradient, state)
         step = jax.tree.map(lambda d: -learning_rate * d, direction)
-        return optax.apply_updates(parameters, step), state
+        return _applied(parameters, step), state
 
 
 class CosineDecay(AbstractSchedule):

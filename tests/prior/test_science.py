@@ -56,6 +56,27 @@ def log_prob(prior: TreePrior, grammar: Grammar, text: str) -> float:
     return float(prior.log_prob(np, tokens))
 
 
+# One for equal words ----------------------------------------------------------------------------
+
+
+def test_equal_grammars_have_one_prior_that_can_not_be_written_to() -> None:
+    """What follows from it is kept by it: an array that changes would make that wrong."""
+    one, two, other = full(["a", "b"]), full(["a", "b"]), full(["a", "c"])
+    prior = science(one)
+    assert prior is science(two) is tree_prior("science", two) is not science(other)
+    assert prior.slots(one) is prior.slots(two)
+    for array in (prior.log_size, prior.log_token):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0.0
+
+
+def test_weights_and_formulas_of_ones_own_are_not_taken_for_the_usual() -> None:
+    grammar = full(["a"])
+    usual = science(grammar)
+    assert not science(grammar, weights={"sin": 0.5}).is_same_as(usual)
+    assert not science(grammar, [(1.0, from_text("a * sin(a)"))]).is_same_as(usual)
+
+
 # The distribution -------------------------------------------------------------------------------
 
 

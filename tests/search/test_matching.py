@@ -65,6 +65,19 @@ def test_the_table_has_every_function_once_and_the_likeliest_first() -> None:
     assert (np.diff(log_prior) <= 1e-9).all()
 
 
+def test_the_table_is_the_same_however_many_trees_it_is_first_made_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few trees that are looked at again, or too many at once."""
+    problem, tables = problem_of(X[:, 0]), []
+    for times in ((1.2, 5.0), (2.7, 5.0), (6.0,)):
+        monkeypatch.setattr("dvisr.search.table._TREES_A_FUNCTION", times)
+        tables.append(matching_of(problem).trees)
+    assert len(tables[0]) == SETTINGS.table_functions
+    np.testing.assert_array_equal(tables[0], tables[1])
+    np.testing.assert_array_equal(tables[0], tables[2])
+
+
 def test_likely_trees_are_listed_once_for_a_language() -> None:
     """Other names and other data have the same; another prior, or other rules, have not."""
     first = _Asked.of(*asked_of(problem_of(X[:, 0])), 100)

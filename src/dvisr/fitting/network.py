@@ -4,6 +4,7 @@ integrated out, which starts from the prior on every table."""
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from dvisr.constraints import Grammar, masking
 from dvisr.optim import Adam
 from dvisr.policy import AbstractPolicy, PlaceInputs
 from dvisr.prior import TreePrior
-from dvisr.recipes import GRUSpec
 from dvisr.runs import pytrees
 from dvisr.sampling import StratifiedDraws, Writer, log_prob, make_writer
 from dvisr.sampling.programs import bounded_jit
@@ -105,6 +105,8 @@ class PlainNetwork(AbstractNetwork):
         hidden_size: int,
         seed: int,
     ) -> None:
+        from dvisr.recipes import GRUSpec  # no other network needs it
+
         self._grammar = grammar
         self._writer = trees_only_writer(grammar, prior)
         self._key = jax.random.key(seed)
@@ -208,6 +210,7 @@ class PlainNetwork(AbstractNetwork):
         self._num_drawn = 0
 
 
+@functools.lru_cache(maxsize=2)
 def trees_only_writer(grammar: Grammar, prior: TreePrior) -> Writer:
     """One that writes the constant's token and no value."""
     try:

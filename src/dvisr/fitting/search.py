@@ -46,6 +46,8 @@ _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _MOMENT = 1.5  # seconds
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
 
+_listed = functools.lru_cache(maxsize=4)(likeliest_trees)
+
 
 class Search:
     """Call `run` once or more; `visited` has the trees.
@@ -143,12 +145,12 @@ class Search:
         programs, beside the search if they can be."""
         own = self.settings.search
         with self.teller.phase("compiling what a first fit needs"):
-            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
             if not self.is_enumerated and self.network is None:
                 self.network, self.why_plain = make_network(
                     self.problem, own, self.num_samples, seed=self.seed
                 )
                 self.network.compile()
+            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
 
     def run(self, num_steps: int, limit: Limit | None = None, begun: int | None = None) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
@@ -205,7 +207,7 @@ class Search:
         for a moment; then the pairs are worked out beside it, but visited after it, always."""
         most, prior = self.settings.search.likeliest_trees, self.problem.tree_prior
         with self.teller.phase("listing the likeliest formulas before the data"):
-            trees, _ = likeliest_trees(self.problem.grammar, prior, most)
+            trees, _ = _listed(self.problem.grammar, prior, most)
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())

@@ -80,6 +80,7 @@ class Surroundings:
         right = np.asarray(self.right)[kind, parent, sibling]
         return np.where(places == 0, 0, np.where(is_first, below, right))
 
+    @functools.lru_cache(maxsize=16)  # noqa: B019 - bounded, and equal by identity
     def told_apart(self, grammar: Grammar) -> tuple[Grammar, np.ndarray]:
         """The same grammar with slot states that know their surroundings, and these by state."""
         scopes = grammar.scopes

@@ -68,13 +68,30 @@ def science(
     TreePrior
         Normalised over the legal trees.
     """
+    if corpus is None and not weights:
+        return _usual(grammar)
     library = grammar.library
     equations = named_equations() if corpus is None else tuple(corpus)
     if corpus is not None and not counted(library, equations):
         raise ValueError(
             f"none of these formulas can be said with {library}: add the operators that they have"
         )
-    frequencies = _shared(library, _frequencies(library, equations), weights or {})
+    return _made(grammar, equations, weights or {})
+
+
+@functools.lru_cache(maxsize=8)
+def _usual(grammar: Grammar) -> TreePrior:
+    """One for equal grammars, so that what follows from it is worked out once. Its arrays can't be
+    written to."""
+    made = _made(grammar, named_equations(), {})
+    for array in (made.log_size, made.log_token):
+        array.flags.writeable = False
+    return made
+
+
+def _made(grammar: Grammar, equations: Corpus, weights: Mapping[str, float]) -> TreePrior:
+    library = grammar.library
+    frequencies = _shared(library, _frequencies(library, equations), weights)
     sizes = np.zeros(grammar.max_tokens + 1)
     made = TreePrior("science", sizes, np.log(frequencies), places(library))
     return made.normalised(grammar)

@@ -47,8 +47,7 @@ class Unfolded:
         self._count = 0
         self._adapter: Adapter = policy.adapter
         self._num_said = 0  # prefixes whose log probabilities are those of the adapter
-        start = (masking.start(writer.mask), prior_walk.start(writer.walk, writer.mask))
-        leaves, self._structure = jax.tree.flatten(start)
+        leaves, self._structure = jax.tree.flatten(_begun(writer))
         shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves]
         layers, _, heads, size = policy.rows.keys.shape
         tokens, width = len(self._arities), policy.decoder.places.shape[1]
@@ -209,6 +208,13 @@ def _systematic(probs: np.ndarray, count: int, rng: np.random.Generator) -> np.n
     last = int(np.flatnonzero(probs)[-1])
     tokens: np.ndarray = np.minimum(found, last)
     return tokens
+
+
+@bounded_jit
+def _begun(writer: Writer) -> tuple[Any, Any]:
+    """The state before the first token. One program, where each of its arrays would be one."""
+    assert writer.walk is not None
+    return masking.start(writer.mask), prior_walk.start(writer.walk, writer.mask)
 
 
 @bounded_jit

@@ -6,6 +6,7 @@ is likely enough. The best completion of a slot is known from its state (`Viterb
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -60,7 +61,9 @@ def likeliest_trees(
         -inf where there are no others.
     """
     tables = _tables(grammar, prior)
-    tables.log_weight[:, [token for token in leaving_out if token >= 0]] = -np.inf
+    log_weight = tables.log_weight.copy()
+    log_weight[:, [token for token in leaving_out if token >= 0]] = -np.inf
+    tables = tables._replace(log_weight=log_weight)
     rows = np.full((_ROOM * most + 1, grammar.max_tokens), -1, dtype=np.int8)
     logs = np.empty(len(rows))
     least, lowest = float(tables.best[0] + tables.log_size.max()), _lowest(grammar, tables)
@@ -115,6 +118,7 @@ def _step_to(most: int, counts: list[int], step: float) -> float:
     return float(np.clip(np.log(_MARGIN * most / counts[-1]) / rate, _STEP, _MOST_STEPS * _STEP))
 
 
+@functools.lru_cache(maxsize=8)
 def of_subtrees(grammar: Grammar, prior: TreePrior, max_tokens: int) -> tuple[Grammar, TreePrior]:
     """The same for what may be a part of a tree, of so many tokens: nothing is required of it as it
     is of a whole one."""
@@ -133,6 +137,7 @@ def _lowest(grammar: Grammar, tables: _Tables) -> float:
     return float(grammar.max_tokens * finite.min() + sizes.min()) - 1.0
 
 
+@functools.lru_cache(maxsize=8)
 def _tables(grammar: Grammar, prior: TreePrior) -> _Tables:
     told, rows = prior.slots(grammar)
     scopes, arities = told.scopes, np.require(grammar.library.arities, np.int32, ["C", "W"])

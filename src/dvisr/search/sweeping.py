@@ -8,6 +8,8 @@ Refinements are fewer: only constants are replaced.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dvisr.constraints import Grammar
@@ -35,7 +37,7 @@ class Sweep:
         self._arities = np.require(library.arities, np.int32, ["C", "W"])
         ids = np.arange(len(library), dtype=np.int8)
         self._leaves, self._unary, self._binary = (ids[self._arities == n] for n in range(3))
-        self._small = _small_trees(grammar, prior, own, self._leaves)
+        self._small = _small_trees(grammar, prior, own)
         self._constant = library.constant_id
 
     def changes(self, tree: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -77,10 +79,10 @@ class Sweep:
         return rows
 
 
-def _small_trees(
-    grammar: Grammar, prior: TreePrior, settings: SearchSettings, leaves: np.ndarray
-) -> np.ndarray:
+@functools.lru_cache(maxsize=4)
+def _small_trees(grammar: Grammar, prior: TreePrior, settings: SearchSettings) -> np.ndarray:
     """All leaves, and the likeliest larger trees up to a size."""
+    leaves = np.flatnonzero(grammar.library.arities == 0)
     size = min(settings.small_tokens, grammar.max_tokens)
     likeliest, _ = likeliest_trees(*of_subtrees(grammar, prior, size), settings.most_small)
     larger = likeliest[(likeliest >= 0).sum(axis=1) > 1]

@@ -19,7 +19,7 @@ from dvisr.search.likeliest import likeliest_trees, of_subtrees, weights_of
 from dvisr.search.screening import leading_columns
 
 LARGEST = 1e100  # of a value
-_TREES_A_FUNCTION = (3, 5)  # of the likeliest trees: so many are one function, at a first guess
+_TREES_A_FUNCTION = (2.7, 5.0)  # of the likeliest trees: so many are one function, at a first guess
 _KEPT = 2  # languages whose likely trees are kept, some megabytes each, for the next fit
 _MOST_COLUMNS = 10  # beyond which half of the table is of so many columns alone
 
@@ -56,7 +56,7 @@ def likeliest_functions(
     columns, every second one has only columns that explain the target (`screening`): functions of
     any two or three of thirty would fill the table before larger ones come."""
     for times in _TREES_A_FUNCTION:
-        trees, values = _functions_of(problem, algebra, times * most, X, is_late)
+        trees, values = _functions_of(problem, algebra, int(times * most), X, is_late)
         if len(trees) >= most:
             break
     trees, values = trees[:most], values[:most]
