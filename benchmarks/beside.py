@@ -8,7 +8,7 @@ the planets in a new process and in one that has made a fit before.
 Each measurement is a process of its own, first of one revision, then of the other. What Numba
 compiles is compiled before and kept; what JAX compiles is kept if the revision itself keeps it.
 Seconds of a cold fit are those of the whole command, `dvisr fit examples/planets.csv`. The results
-go into docs/beside.json; `show` prints a table of them.
+go into docs/beside.json; `show` writes a table of them in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.pages import with_tables
+
 ROOT = Path(__file__).parent.parent
-FOUND = ROOT / "docs" / "beside.json"
+PAGE, FOUND = ROOT / "docs" / "speed.md", ROOT / "docs" / "beside.json"
 
 WARM = """
 import time, warnings
@@ -103,7 +107,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def show() -> None:
-    print(table(json.loads(FOUND.read_text())))
+    PAGE.write_text(with_tables(PAGE.read_text(), {"beside": table(json.loads(FOUND.read_text()))}))
 
 
 def compared(other: Path, num_rounds: int) -> dict[str, Any]:

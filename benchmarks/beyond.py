@@ -29,6 +29,7 @@ import jax
 import numpy as np
 
 from benchmarks import beyond_shown
+from benchmarks.pages import with_tables
 from benchmarks.study import (
     constants_problem,
     kl_of,
@@ -183,7 +184,7 @@ def show(path: Path) -> None:
     sweep = path.parent / "sweep.json"
     found = beyond_shown.tables(rows, json.loads(sweep.read_text()) if sweep.exists() else None)
     page = path.parent / "beyond.md"
-    page.write_text(beyond_shown.with_tables(page.read_text(), found))
+    page.write_text(with_tables(page.read_text(), found))
     beyond_shown.figures(rows, path.parent)
 
 

@@ -137,17 +137,6 @@ def tables(rows: Sequence[Row], sweep: dict[str, Any] | None) -> dict[str, str]:
     return {name: table for name, table in found.items() if table}
 
 
-def with_tables(page: str, tables: dict[str, str]) -> str:
-    """The page with what stands between `<!-- name -->` and `<!-- end -->` replaced."""
-    for name, table in tables.items():
-        start, end = f"<!-- {name} -->\n", "<!-- end -->"
-        if start not in page:
-            raise ValueError(f"the page has no place for the table {name!r}")
-        before, rest = page.split(start, 1)
-        page = before + start + table + end + rest.split(end, 1)[1]
-    return page
-
-
 def _variables(count: int) -> str:
     return f"{count} variable" + ("" if count == 1 else "s")
 

@@ -108,14 +108,26 @@ def laws(seeds: int, names: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _law(name: str, seed: int) -> dict[str, Any]:
-    columns, (low, high), law, formula, points, noise = LAWS[name]
+def _table(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Columns, target, and what a fit of the law is given."""
+    columns, (low, high), law, _, points, noise = LAWS[name]
     rng = np.random.default_rng(seed)
     X = rng.uniform(low, high, (points, len(columns)))
     clean = law(X)
     sigma = 0.05 * clean.std() if noise is None else noise
-    y = clean + sigma * rng.standard_normal(points)
-    limits: dict[str, Any] = {"max_tokens": 9, "max_constants": 3} if noise else {}
+    limits = {"max_tokens": 9, "max_constants": 3} if noise else {}
+    return X, clean + sigma * rng.standard_normal(points), limits
+
+
+def problem_of(name: str, seed: int) -> Any:
+    X, y, limits = _table(name, seed)
+    data = Dataset.create(X, y, feature_names=list(LAWS[name][0]))
+    return DVISRRegressor(**limits)._problem_of(data, None)
+
+
+def _law(name: str, seed: int) -> dict[str, Any]:
+    columns, (low, high), law, formula, _, _ = LAWS[name]
+    X, y, limits = _table(name, seed)
     model = DVISRRegressor(random_state=seed, **limits)
     frame = _frame(X, columns)
     began = time.perf_counter()

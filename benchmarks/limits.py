@@ -9,7 +9,10 @@ and a second, a first compilation aside; an interrupt shall be answered within t
 the signal. On a machine that has nothing else to do an answer takes no longer than that, unless it
 waits; on a busy one the seconds taken say more of the machine.
 
-    python -m benchmarks.limits [--tables 10x2,10x6] [--times 2,5,10] [--signals 8]
+    python -m benchmarks.limits run [--tables 10x2,10x6] [--times 2,5,10] [--signals 8]
+    python -m benchmarks.limits show
+
+`run` keeps docs/limits.json, `show` writes the table in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -31,12 +34,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.pages import with_tables
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, FOUND = DOCS / "speed.md", DOCS / "limits.json"
+
 # Rows and columns; "small" and "listed" are spaces of which every tree is weighed.
 TABLES = ("10x2", "10x6", "100x3", "1000x3", "10x30", "small", "listed")
 _SPACES: dict[str, dict[str, Any]] = {
     "small": {"operators": ("+", "*", "sin"), "max_tokens": 9},
     "listed": {"operators": ("+", "-", "*", "/", "exp", "log"), "max_tokens": 7},
 }
+_SHOWN = {"small": "20 x 1, 3,795 trees, all weighed", "listed": "20 x 1, 8,940 trees, all weighed"}
 _ANSWERED = 3.0  # seconds
 
 
@@ -165,26 +174,58 @@ def show(name: str, found: dict[str, Any]) -> bool:
     return is_good
 
 
+def table(found: dict[str, Any]) -> str:
+    """The worst of each table."""
+    lines = [
+        "| rows x columns | max_time: seconds asked and taken | steps then | a whole fit | Ctrl-C "
+        "at so many moments | answered after, at most | processor's seconds after it, at most |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, one in found.items():
+        warm = [row for row in one["times"] if not row["is_first"]]
+        times = ", ".join(f"{row['asked']:g}: {row['taken']:.1f}" for row in warm)
+        steps = ", ".join(str(row["steps"]) for row in warm)
+        signals = one["signals"]
+        answered = max((row["answered"] for row in signals), default=float("nan"))
+        after = max((row["cpu_after"] for row in signals), default=float("nan"))
+        lines.append(
+            f"| {_SHOWN.get(name, name.replace('x', ' x '))} | {times} | {steps} | "
+            f"{one['whole']:.1f} s | {len(signals)} | {answered:.2f} s | {after:.2f} s |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def run(tables: list[str], times: str, num_signals: int) -> dict[str, Any]:
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    print(f"{cores} cores, of which {load:.1f} were busy with other work at the start", flush=True)
+    found, is_good = {}, True
+    for name in tables:
+        command = [sys.executable, "-m", "benchmarks.limits", "inside", "--tables", name]
+        command += ["--times", times, "--signals", str(num_signals)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        found[name] = json.loads(done.stdout.splitlines()[-1])
+        is_good &= show(name, found[name])
+    print("all within their limits" if is_good else "some are over")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    # "inside": one table's numbers, as JSON
+    parser.add_argument("what", choices=["run", "show", "inside"])
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--times", default="2,5,10")
     parser.add_argument("--signals", type=int, default=8)
-    parser.add_argument("--inside", action="store_true", help="print one table's numbers as JSON")
-    arguments = parser.parse_args()
-    times = [float(text) for text in arguments.times.split(",")]
-    if arguments.inside:
-        print(json.dumps(measured(arguments.tables, times, arguments.signals)))
+    asked = parser.parse_args()
+    if asked.what == "inside":
+        times = [float(text) for text in asked.times.split(",")]
+        print(json.dumps(measured(asked.tables, times, asked.signals)))
         return
-    cores, load = os.cpu_count(), os.getloadavg()[0]
-    print(f"{cores} cores, of which {load:.1f} were busy with other work at the start", flush=True)
-    is_good = True
-    for name in arguments.tables.split(","):
-        command = [sys.executable, "-m", "benchmarks.limits", "--inside", "--tables", name]
-        command += ["--times", arguments.times, "--signals", str(arguments.signals)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        is_good &= show(name, json.loads(done.stdout.splitlines()[-1]))
-    print("all within their limits" if is_good else "some are over")
+    if asked.what == "run":
+        found = run(asked.tables.split(","), asked.times, asked.signals)
+        FOUND.write_text(json.dumps(found, indent=1) + "\n")
+    made = table(json.loads(FOUND.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), {"limits": made}))
 
 
 if __name__ == "__main__":

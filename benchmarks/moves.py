@@ -1,12 +1,14 @@
 """The moves of a search: what each takes, what each is the first to find, and what a search of as
 many seconds finds without it.
 
-    python -m benchmarks.moves run --data FOLDER [--seconds 5]
+    python -m benchmarks.moves run --data FOLDER [--seconds 4] [--processes 2]
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
-each. A search ends after so many seconds; nothing is weighed or taught after it. Programs are
-compiled before. What was measured goes to docs/moves.json; `show` prints a table of it.
+each. The other cases are the seven laws of docs/fits.md and the formulas without noise of
+`benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
+Programs are compiled before. Each process has one of the cores, so that all searches of a run have
+the same. What was measured goes to docs/moves.json, and `show` writes the tables in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -15,19 +17,27 @@ import argparse
 import collections
 import dataclasses
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
 from benchmarks.network import BATCH, problem_of
+from benchmarks.pages import with_tables
 from dvisr.fitting.limits import Limit
+from dvisr.search.table import OutOfTime
 
-FOUND = Path(__file__).parent.parent / "docs" / "moves.json"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, FOUND = DOCS / "speed.md", DOCS / "moves.json"
+_LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
+_TIMES_AS_LONG = {_LAWS: 1.0, _SEVEN: 1.0, _NOISELESS: 1.5}  # larger formulas take longer
 
 LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws", "prior's draws"
 CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
@@ -57,7 +67,7 @@ class Watched:
         own = FitSettings()
         changed = dataclasses.replace(own.search, **WITHOUT.get(without or "", {}))
         settings = dataclasses.replace(own, search=changed)
-        self.search = Search(problem, settings, num_samples=BATCH, seed=0)
+        self.search = Search(problem, settings, num_samples=BATCH, seed=0, num_threads=1)
         self.seconds: dict[str, float] = collections.defaultdict(float)
         self._beside: dict[str, float] = collections.defaultdict(float)  # of another thread
         self.first: list[str] = []  # of each form: the kind that visited it
@@ -105,7 +115,11 @@ class Watched:
             from dvisr.search.pairing import Pairing
 
             began, parts = time.perf_counter(), []
-            table = matching.__get__(search)
+            nothing = np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)
+            try:
+                table = matching.__get__(search)
+            except OutOfTime:
+                return nothing
             if own.matched_at_start:
                 made = table.likeliest(own.matched_at_start, search._is_late)
                 self._beside[CONTEXTS] += time.perf_counter() - began
@@ -117,7 +131,6 @@ class Watched:
                 made = pairing.likeliest(own.paired_at_start, threads, search._is_late)
                 self._beside[PAIRS] += time.perf_counter() - began
                 parts.append(self._remembered(made, PAIRS))
-            nothing = np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)
             return np.concatenate([nothing, *parts])
 
         return found
@@ -173,69 +186,145 @@ class Watched:
         return int(np.argmax(self.search.visited.form_log_joint))
 
 
-def measure(folder: Path, seconds: float) -> Iterator[dict[str, Any]]:
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A table whose formula is known.
+
+    Parameters
+    ----------
+    group, name : str
+    problem : Problem
+    is_found : callable
+        Of a search's tokens and the engine: whether they are the formula.
+    """
+
+    group: str
+    name: str
+    problem: Any
+    is_found: Callable[[tuple[int, ...], Any], bool]
+
+
+def names(folder: Path) -> list[tuple[str, str]]:
+    """Of all cases: group and name."""
+    from benchmarks.fits import LAWS
+
+    found = [(_LAWS, path.stem) for path, _ in feynman_cases(folder / "feynman10")]
+    found += [(_SEVEN, name) for name in LAWS]
+    return found + [(_NOISELESS, formula.name) for formula in noiseless.FORMULAS]
+
+
+def case_of(folder: Path, group: str, name: str) -> Case:
+    from benchmarks import fits
     from dvisr.data import dataset_from_table, read_table
 
-    compiled: set[int] = set()
-    for path, formula in feynman_cases(folder / "feynman10"):
+    if group == _NOISELESS:
+        formula = next(one for one in noiseless.FORMULAS if one.name == name)
+        return Case(group, name, noiseless.problem_of(formula), _recovers(formula))
+    if group == _SEVEN:
+        text = fits.LAWS[name][3]
+        problem = fits.problem_of(name, seed=0)
+    else:
+        path, text = next(
+            (path, text) for path, text in feynman_cases(folder / "feynman10") if path.stem == name
+        )
         problem = problem_of(dataset_from_table(read_table(path), "target"))
-        if problem.X.shape[1] not in compiled:
-            compiled.add(problem.X.shape[1])
-            Watched(problem, None).run(seconds)
-        for without in (None, *WITHOUT):
-            watched = Watched(problem, without)
-            tokens = watched.run(seconds)
-            yield {
-                "law": path.stem,
+    return Case(group, name, problem, lambda tokens, engine: is_law(problem, tokens, text))
+
+
+def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bool]:
+    def check(tokens: tuple[int, ...], engine: Any) -> bool:
+        from dvisr.evaluation import evaluate
+        from dvisr.expression import Expression
+
+        constants = engine.polish(np.array(tokens, dtype=np.int8))
+
+        def predict(X: np.ndarray) -> np.ndarray:
+            expression = Expression(engine.library, tokens)
+            return np.asarray(
+                evaluate(expression, X, list(constants)[: expression.num_constants])[0]
+            )
+
+        return noiseless.is_recovered(formula, predict)
+
+    return check
+
+
+def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[str, Any]]:
+    """The whole search, and one without each kind of move."""
+    rows = []
+    case = case_of(folder, group, name)
+    seconds *= _TIMES_AS_LONG[group]
+    Watched(case.problem, None).run(1.0)  # what is compiled is compiled
+    for without in (None, *WITHOUT):
+        watched = Watched(case.problem, without)
+        tokens = watched.run(seconds)
+        rows.append(
+            {
+                "group": group,
+                "name": name,
                 "without": without,
                 "seconds": seconds,
-                "is_first": is_law(problem, tokens, formula),
+                "is_found": case.is_found(tokens, watched.search.engine),
                 "log_joint": float(watched.search.visited.form_log_joint[watched.best]),
                 "found_by": watched.first[watched.best],
                 "spent": {kind: round(spent, 3) for kind, spent in watched.spent().items()},
                 "steps": len(watched.search.history),
             }
+        )
+    return rows
+
+
+def measure(folder: Path, seconds: float, processes: int) -> Iterator[dict[str, Any]]:
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
+        due = [pool.submit(measured, folder, *one, seconds) for one in names(folder)]
+        for work in due:
+            yield from work.result()
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    whole = {row["law"]: row for row in rows if row["without"] is None}
-    count = len(whole)
-    firsts = sum(row["is_first"] for row in whole.values())
+    """Of one group."""
+    whole = {row["name"]: row for row in rows if row["without"] is None}
+    firsts = sum(row["is_found"] for row in whole.values())
     lines = [
-        f"{count} laws of ten rows, {rows[0]['seconds']:g} s of search each; the law is first in "
-        f"{firsts}.",
+        f"{rows[0]['group'].capitalize()}, {len(whole)} of them, {rows[0]['seconds']:g} s of "
+        f"search each on one core. With all moves the formula comes first for {firsts}.",
         "",
-        "| move | seconds | the likeliest formula was first visited by it | without it: the law "
-        "first | without it: likeliest formula worse by more than 1 nat |",
+        "| move | seconds | the likeliest formula was first visited by it | without it: the "
+        "formula comes first for | without it: the likeliest is worse by more than 1 nat for |",
         "| --- | --- | --- | --- | --- |",
     ]
     for kind in (*WITHOUT, PRIOR):
-        own = {row["law"]: row for row in rows if row["without"] == kind}
+        own = {row["name"]: row for row in rows if row["without"] == kind}
         spent = np.mean([row["spent"].get(kind, 0.0) for row in whole.values()])
         found = sum(row["found_by"] == kind for row in whole.values())
         shown = "" if kind == LISTED else f"{spent:.1f}"
         if not own:
             lines.append(f"| {kind} | {shown} | {found} | | |")
             continue
-        first = sum(row["is_first"] for row in own.values())
-        worse = sum(row["log_joint"] < whole[law]["log_joint"] - 1.0 for law, row in own.items())
+        first = sum(row["is_found"] for row in own.values())
+        worse = sum(row["log_joint"] < whole[name]["log_joint"] - 1.0 for name, row in own.items())
         lines.append(f"| {kind} | {shown} | {found} | {first} | {worse} |")
     return "\n".join(lines) + "\n"
 
 
 def show() -> None:
-    print(table(json.loads(FOUND.read_text())))
+    rows = json.loads(FOUND.read_text())
+    groups = dict.fromkeys(row["group"] for row in rows)
+    made = "\n".join(table([row for row in rows if row["group"] == group]) for group in groups)
+    PAGE.write_text(with_tables(PAGE.read_text(), {"moves": made}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["run", "show"])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--processes", type=int, default=2)
     asked = parser.parse_args()
     if asked.what == "run":
         rows = []
-        for row in measure(asked.data, asked.seconds):
+        for row in measure(asked.data, asked.seconds, asked.processes):
             rows.append(row)
             print(row, flush=True)
         FOUND.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.beyond_shown import with_tables
 from benchmarks.feynman import feynman_cases, is_law, law_log_joint
+from benchmarks.pages import with_tables
 from dvisr.fitting.limits import Limit
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.beyond_shown import with_tables
+from benchmarks.pages import with_tables
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FOUND = DOCS / "fits.md", DOCS / "noiseless.json"
@@ -166,19 +166,29 @@ def fitted(formula: Formula, seed: int, max_time: float, **more: Any) -> Any:
     from dvisr import DVISRRegressor
 
     X, y = formula.table(seed)
-    model = DVISRRegressor(
-        operators=OPERATORS, max_tokens=MAX_TOKENS, noise=NOISE * float(y.std()),
-        max_time=max_time, random_state=seed, **more,
-    )  # fmt: skip
+    model = DVISRRegressor(**_words(y), max_time=max_time, random_state=seed, **more)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y)
 
 
-def is_recovered(formula: Formula, model: Any) -> bool:
+def problem_of(formula: Formula, seed: int = 0) -> Any:
+    """As `fitted` has it."""
+    from dvisr import DVISRRegressor
+    from dvisr.types import Dataset
+
+    X, y = formula.table(seed)
+    return DVISRRegressor(**_words(y))._problem_of(Dataset.create(X, y), None)
+
+
+def _words(y: np.ndarray) -> dict[str, Any]:
+    return {"operators": OPERATORS, "max_tokens": MAX_TOKENS, "noise": NOISE * float(y.std())}
+
+
+def is_recovered(formula: Formula, predict: Callable[[np.ndarray], np.ndarray]) -> bool:
     X, y = formula.new_points()
     with np.errstate(all="ignore"):
-        found = np.asarray(model.predict(X, index=0), dtype=np.float64)
+        found = np.asarray(predict(X), dtype=np.float64)
     # Next to a pole single values are so large that their spread says nothing of the others.
     spread = min(y.std(), 10.0 * float(np.median(np.abs(y - np.median(y)))))
     return bool(np.abs(found - y).max() <= SAME * spread)
@@ -193,7 +203,7 @@ def measure(formula: Formula, seed: int, max_time: float) -> dict[str, Any]:
         "name": formula.name,
         "formula": formula.text,
         "seed": seed,
-        "is_recovered": is_recovered(formula, model),
+        "is_recovered": is_recovered(formula, lambda X: model.predict(X, index=0)),
         "first": str(model.functions_["equation"].iloc[0]),
         "probability": round(float(model.functions_["probability"].iloc[0]), 4),
         "seconds": round(seconds, 1),

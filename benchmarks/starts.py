@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from benchmarks.beyond_shown import with_tables
+from benchmarks.pages import with_tables
 from benchmarks.study import Truth, scaling_problem, started, target_of, truth_of
 from dvisr import training
 from dvisr.constants import AbstractConstantHead, NormalHead
