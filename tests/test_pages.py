@@ -23,7 +23,8 @@ from benchmarks import (
     verdict,
 )
 from benchmarks.beyond import constants_recipes, ladder
-from benchmarks.beyond_shown import WANTED, tables, with_tables
+from benchmarks.beyond_shown import WANTED, tables
+from benchmarks.pages import with_tables
 from tools import command_page
 
 import dvisr
