@@ -308,10 +308,13 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show() -> None:
-    rows = json.loads(FOUND.read_text())
+def tables(rows: list[dict[str, Any]]) -> str:
     groups = dict.fromkeys(row["group"] for row in rows)
-    made = "\n".join(table([row for row in rows if row["group"] == group]) for group in groups)
+    return "\n".join(table([row for row in rows if row["group"] == group]) for group in groups)
+
+
+def show() -> None:
+    made = tables(json.loads(FOUND.read_text()))
     PAGE.write_text(with_tables(PAGE.read_text(), {"moves": made}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import re
@@ -13,13 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import (
+    beside,
     fits_shown,
     kept,
+    limits,
+    moves,
     network,
     noise,
     noiseless,
     starts,
     sweep,
+    threads,
     verdict,
 )
 from benchmarks.beyond import constants_recipes, ladder
@@ -92,6 +97,27 @@ def test_formulas_without_noise_are_all_measured() -> None:
     page = (DOCS / "fits.md").read_text()
     assert with_tables(page, {"noiseless": noiseless.table(rows)}) == page
     assert {row["name"] for row in rows} == {formula.name for formula in noiseless.FORMULAS}
+
+
+def test_what_a_fit_takes_is_the_measurement() -> None:
+    page = (DOCS / "speed.md").read_text()
+    found = {
+        module.__name__.rsplit(".", 1)[1]: json.loads(module.FOUND.read_text())
+        for module in (beside, limits, threads, moves)
+    }
+    made = {
+        "beside": beside.table(found["beside"]),
+        "limits": limits.table(found["limits"]),
+        "threads": threads.table(found["threads"]),
+        "moves": moves.tables(found["moves"]),
+    }
+    assert with_tables(page, made) == page
+    assert set(found["limits"]) == set(limits.TABLES)
+    assert all(row["is_same"] for row in found["threads"])
+    rows = found["moves"]
+    assert {row["without"] for row in rows} == {None, *moves.WITHOUT}
+    groups = collections.Counter(row["group"] for row in rows if row["without"] is None)
+    assert sorted(groups.values()) == [7, 41, len(noiseless.FORMULAS)]
 
 
 def test_no_place_for_a_table_is_empty() -> None:
