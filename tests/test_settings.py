@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,23 @@ def test_what_is_left_out_is_as_usual() -> None:
 def test_unknown_names_are_refused(values: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         FitSettings.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "least"),
+    [
+        (SearchSettings, "raced_rows", 0, 1),
+        (SearchSettings, "num_fresh", 0, 1),
+        (SearchSettings, "fewest_steps", 0, 1),
+        (SearchSettings, "num_samples", 2.5, 1),
+        (SearchSettings, "neighbours", -1, 0),
+        (WeighingSettings, "num_draws", 0, 1),
+        (WeighingSettings, "num_starts", True, 1),
+    ],
+)
+def test_counts_that_can_not_be_are_refused(part: Any, name: str, value: Any, least: int) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least {least}"):
+        part(**{name: value})
 
 
 def test_they_are_frozen() -> None:

@@ -6,6 +6,29 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+# Without any of these there is no search, no weighing or no check.
+_AT_LEAST_ONE = frozenset(
+    (
+        "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
+        "trees_at_once", "points_at_once", "small_tokens", "table_functions", "step_functions",
+        "most_parents", "max_forms", "first_batches", "adapter_width", "most_looked_at",
+        "most_taught", "hidden_size", "num_fresh", "most_values", "most_adapted", "sure_starts",
+        "rough_starts", "most_forms", "most_trees", "most_kept", "num_draws", "most_rewritings",
+    )
+)  # fmt: skip
+
+
+def _check_counts(settings: Any, at_least_one: frozenset[str]) -> None:
+    """Whole numbers must be counts."""
+    for field in dataclasses.fields(settings):
+        value, least = getattr(settings, field.name), int(field.name in at_least_one)
+        is_count = isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(field.default, int) and not (is_count and value >= least):
+            raise ValueError(
+                f"the setting {field.name} must be a whole number of at least {least}, "
+                f"not {value!r}"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class SearchSettings:
@@ -166,6 +189,9 @@ class SearchSettings:
     num_fresh: int = 1_024
     fresh_rounds: int = 3
 
+    def __post_init__(self) -> None:
+        _check_counts(self, _AT_LEAST_ONE)
+
 
 @dataclasses.dataclass(frozen=True)
 class WeighingSettings:
@@ -244,6 +270,9 @@ class WeighingSettings:
     sure_change: float = 0.1
     compared_starts: tuple[int, ...] = (48, 256)
     compared_errors: tuple[float, ...] = (0.01, 0.004, 0.0015)
+
+    def __post_init__(self) -> None:
+        _check_counts(self, _AT_LEAST_ONE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Hashable
+
 import pytest
 
-from dvisr.constraints import NAMED, SETS, Grammar, MaxDepth, max_constants
+from dvisr.constraints import NAMED, SETS, ForbidChild, Grammar, MaxDepth, max_constants
 from dvisr.enumeration import enumerate_trees
 from dvisr.expression import Expression
-from dvisr.library import Library, new_operator
+from dvisr.library import Library, Token, new_operator
 
 
 def printed(library: Library, max_tokens: int, constraints: object) -> set[str]:
@@ -107,3 +110,26 @@ def test_a_users_operator_obeys_the_named_rules() -> None:
     found = printed(library, 3, "paper")
     assert "sinc(x)" in found
     assert not found & {"sinc(sin(x))", "sin(sinc(x))", "sinc(exp(x))", "exp(sinc(x))"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Never(ForbidChild):
+    """Compares by a field more."""
+
+    is_strict: bool = True
+
+    def allows(self, state: Hashable, token: Token) -> bool:
+        return super().allows(state, token) and not (self.is_strict and token.name == "sin")
+
+
+class Loose(ForbidChild):
+    """Compares as what it was made of, whatever else it has."""
+
+
+def test_rules_of_a_users_own_are_told_apart_by_all_that_they_have() -> None:
+    library = Library.create(["+", "sin"], ["x"])
+    names = frozenset({"sin"}), frozenset({"+"})
+    assert printed(library, 2, [Never(*names)]) == {"x"}
+    assert printed(library, 2, [Never(*names, is_strict=False)]) == {"x", "sin(x)"}
+    with pytest.raises(ValueError, match=r"put @dataclasses\.dataclass\(frozen=True\) above Loose"):
+        Grammar(library, 2, [Loose(*names)])

@@ -14,17 +14,20 @@ import pytest
 
 from dvisr.checks import Grade
 from dvisr.expression import parse
+from dvisr.fitting import beside as besides
 from dvisr.fitting import checks, limits
 from dvisr.fitting import search as searches
 from dvisr.fitting import weighing as weighings
+from dvisr.fitting.data_network import PretrainedNetwork
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Limit
+from dvisr.fitting.search import Search
 from dvisr.library import Kind
 from dvisr.marginal import Engine, weigh
 from dvisr.marginal import weighing as integrals
 from dvisr.search import matching as matchings
 from dvisr.search import table as tables
-from dvisr.search.visited import VisitedTrees
+from dvisr.search.visited import ALL_ISLANDS, VisitedTrees
 from tests.fitting.problems import X, problem_of, searching
 
 AT_ONCE = 32
@@ -66,12 +69,13 @@ def stopped(most: int, patch: pytest.MonkeyPatch, **changes: Any) -> tuple[Outco
     looks = Looks(most)
     with patch.context() as inside:
         inside.setattr(limits, "_AFTER_STOP", 0.0)
+        inside.setattr(besides, "_LOOK", 60.0)  # looks while it waits would tell of the machine
         looks.counting(inside, VisitedTrees, "visit", lambda self, trees, *more: len(trees))
         looks.counting(inside, matchings, "match", lambda *arguments: 1)
         looks.counting(inside, tables, "forms", lambda *arguments: 1)
         looks.counting(inside, weighings, "weigh", lambda *arguments: 1)
         looks.counting(inside, integrals, "log_joint_of", lambda *arguments: 1)
-        looks.counting(inside, searches, "likeliest_trees", lambda *arguments: 1)
+        looks.counting(inside, searches, "_listed", lambda *arguments: 1)
         budget = Budget(num_samples=16, num_threads=NUM_THREADS)
         fitter = SearchFitter(settings(**changes))
         outcome = fitter.fit(problem, budget, seed=0, should_stop=looks)
@@ -93,7 +97,7 @@ def check_little(looks: Looks) -> None:
     assert looks.after.get("forms", 0) <= 1
     assert looks.after.get("weigh", 0) <= 1
     assert looks.after.get("log_joint_of", 0) <= 2
-    assert looks.after.get("likeliest_trees", 0) <= 1
+    assert looks.after.get("_listed", 0) <= 1
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +208,59 @@ def test_what_there_was_no_time_to_weigh_is_reported() -> None:
     assert not weigher.is_exact
     weigher.weigh_likely(Limit())
     assert weigher.left_share() == 0.0
+
+
+@pytest.mark.parametrize("network", ["plain", "pretrained"])
+@pytest.mark.parametrize("visited", [0, 1, 2])
+def test_a_search_that_was_stopped_before_its_first_step_goes_on(
+    network: str, visited: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the network's draws, or in their middle: each batch is visited once, by its island."""
+    problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
+    fitter = SearchFitter(settings(network=network, first_batches=2, fewest_steps=1))
+    is_up, batches = False, 0
+    visit = VisitedTrees.visit
+
+    def noting(self: Any, trees: np.ndarray, islands: Any = ALL_ISLANDS) -> np.ndarray:
+        nonlocal is_up, batches
+        found = visit(self, trees, islands)
+        batches += len(islands) == 1
+        is_up |= batches >= visited and not is_second
+        return found
+
+    monkeypatch.setattr(VisitedTrees, "visit", noting)
+    monkeypatch.setattr(limits, "_AFTER_STOP", 0.0)
+    is_second = False
+    first = fitter.fit(problem, Budget(num_samples=16), seed=0, should_stop=lambda: is_up)
+    assert first.is_interrupted
+    assert len(first.history) == 0
+    assert fitter.search is not None
+    is_second = True
+    second = fitter.fit(problem, Budget(num_steps=2, num_samples=16), seed=0)
+    assert not second.is_interrupted
+    assert len(second.history) == 2
+    assert np.isfinite(second.posterior.log_evidence)
+    if network == "pretrained" and visited > 0:
+        assert second.diagnostics["network"] == "pretrained"
+
+
+def test_a_fit_that_is_broken_off_before_it_begins_leaves_nothing_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    given_up = []
+    give_up = PretrainedNetwork.give_up
+
+    def noting(self: PretrainedNetwork) -> None:
+        given_up.append(self)
+        give_up(self)
+
+    monkeypatch.setattr(PretrainedNetwork, "give_up", noting)
+    problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
+    search = Search(problem, settings(network="pretrained"), num_samples=16, seed=0)
+    monkeypatch.setattr(search.engine, "fit", broken)
+    with pytest.raises(KeyboardInterrupt):
+        search.prepare()
+    assert given_up == [search.network]

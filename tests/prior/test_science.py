@@ -65,16 +65,27 @@ def test_equal_grammars_have_one_prior_that_can_not_be_written_to() -> None:
     prior = science(one)
     assert prior is science(two) is tree_prior("science", two) is not science(other)
     assert prior.slots(one) is prior.slots(two)
-    for array in (prior.log_size, prior.log_token):
+    assert prior.surroundings is not None
+    for array in (prior.log_size, prior.log_token, prior.surroundings.below):
         with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0.0
+            array[...] = 0
+
+
+def test_a_users_own_prior_stays_as_it_was_given() -> None:
+    """It has copies: what is done to the arrays later does nothing."""
+    sizes, terms = np.zeros(10), np.zeros((1, len(full(["a"]).library)))
+    prior = TreePrior("own", sizes, terms)
+    sizes[1], terms[0, 0] = 5.0, 5.0
+    assert (prior.log_size == 0.0).all()
+    assert (prior.log_token == 0.0).all()
 
 
 def test_weights_and_formulas_of_ones_own_are_not_taken_for_the_usual() -> None:
     grammar = full(["a"])
     usual = science(grammar)
     assert not science(grammar, weights={"sin": 0.5}).is_same_as(usual)
-    assert not science(grammar, [(1.0, from_text("a * sin(a)"))]).is_same_as(usual)
+    own = ((1.0, from_text("a * sin(a)")),)
+    assert not science(grammar, own).is_same_as(usual)
 
 
 # The distribution -------------------------------------------------------------------------------

@@ -94,11 +94,11 @@ class Grammar:
 
 @dataclasses.dataclass(frozen=True)
 class _Words:
-    """What a grammar follows from. A rule of one's own need have no hash."""
+    """What a grammar follows from."""
 
     library: Library
     max_tokens: int
-    rules: tuple[Rule, ...] = dataclasses.field(hash=False)
+    rules: tuple[Rule, ...]
 
 
 @functools.lru_cache(maxsize=16)

@@ -113,12 +113,25 @@ def rules_of(constraints: Constraints, library: Library) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for entry in constraints:
         if isinstance(entry, (ScopeRule, CountRule)):
-            rules.append(entry)
+            rules.append(_comparable(entry))
         elif isinstance(entry, str):
             rules.extend(_from_name(entry.strip(), library))
         else:
             raise ValueError(f"a constraint must be a name or a rule, not {entry!r}")
     return tuple(dict.fromkeys(rules))
+
+
+def _comparable(rule: Rule) -> Rule:
+    """Itself. What follows from equal rules is worked out once: all that a rule goes by must be
+    compared, and stay as it is."""
+    own = type(rule)
+    params = vars(own).get("__dataclass_params__")
+    if own.__eq__ is not object.__eq__ and not (params and params.frozen and params.eq):
+        raise ValueError(
+            f"the class of the rule {rule.describe()!r} must compare by its fields: put "
+            f"@dataclasses.dataclass(frozen=True) above {own.__name__}"
+        )
+    return rule
 
 
 def _from_name(name: str, library: Library) -> tuple[Rule, ...]:

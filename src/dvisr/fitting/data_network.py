@@ -100,6 +100,7 @@ class PretrainedNetwork(AbstractNetwork):
         self._drawn: dict[bytes, np.ndarray] = {}  # each tree once
         self._num_batches = 0
         self._first: Future[list[np.ndarray]] | None = None
+        self._left: list[tuple[int, np.ndarray]] = []  # first batches that were not visited yet
         self._compiling: Future[None] | None = None
         self._is_given_up = False
         self._is_restored = False
@@ -161,29 +162,31 @@ class PretrainedNetwork(AbstractNetwork):
         self._taught(trees, np.zeros(0), self.unfolded.adapter, 0)
 
     def wait_for_draws(self, seconds: float, is_late: Callable[[], bool]) -> None:
-        assert self._first is not None
         end = time.perf_counter() + seconds
-        is_done_in_time(self._first, lambda: is_late() or time.perf_counter() >= end)
+        if self._first is not None:
+            is_done_in_time(self._first, lambda: is_late() or time.perf_counter() >= end)
 
     def begin(self, search: Search, is_late: Callable[[], bool]) -> None:
-        """Each island has draws of its own, so that their agreement still means something."""
-        assert self._first is not None
-        with search.teller.phase("reading the data with the network, and its first draws") as tell:
+        """Each island has draws of its own, so that their agreement still means something. A search
+        that was stopped before its first step begins again, and has what it had not visited."""
+        if self._first is not None:
+            name = "reading the data with the network, and its first draws"
+            with search.teller.phase(name) as tell:
 
-            def is_late_now() -> bool:
-                tell(self._read())
-                return is_late()
+                def is_late_now() -> bool:
+                    tell(self._read())
+                    return is_late()
 
-            if not is_done_in_time(self._first, is_late_now):
-                return
-        batches, self._first = self._first.result(), None
-        with search.teller.phase("fitting the network's draws") as tell:
-            for number, trees in enumerate(batches):
-                if is_late():
+                if not is_done_in_time(self._first, is_late_now):
                     return
+            self._left, self._first = list(enumerate(self._first.result())), None
+        count = len(self._left)
+        with search.teller.phase("fitting the network's draws") as tell:
+            while self._left and not is_late():
+                number, trees = self._left.pop(0)
                 search.visited.visit(trees, [ALL_ISLANDS[number % len(ALL_ISLANDS)]])
                 search.teller.look(search.visited, search.engine)
-                tell((number + 1) / len(batches))
+                tell(1.0 - len(self._left) / count)
 
     def is_ready(self) -> bool:
         return self._first is None

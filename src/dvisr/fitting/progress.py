@@ -62,7 +62,7 @@ def report_of(
 
 def is_still(history: Sequence[StepReport], fewest: int, most_moved: float) -> bool:
     """Whether there were so many steps at the least, and the last two moved next to nothing."""
-    if len(history) < max(2, fewest):
+    if len(history) < max(2, fewest) or not math.isfinite(history[-1].log_evidence):
         return False
     return max(report.moved for report in history[-2:]) <= most_moved
 

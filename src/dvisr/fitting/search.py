@@ -150,7 +150,12 @@ class Search:
                     self.problem, own, self.num_samples, seed=self.seed
                 )
                 self.network.compile()
-            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
+            try:
+                self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
+            except BaseException:
+                if self.network is not None:
+                    self.network.give_up()
+                raise
 
     def run(self, num_steps: int, limit: Limit | None = None, begun: int | None = None) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,6 +24,17 @@ from dvisr.prior.walking import log_prob_of_rows
 
 _HostArray = np.ndarray
 _PLACES = ("below", "right", "kinds", "arities")
+
+
+def _freeze(owner: Any, names: Sequence[str]) -> None:
+    """Arrays of the host become copies that can't be written to: what follows from them is worked
+    out once."""
+    for name in names:
+        array = getattr(owner, name)
+        if isinstance(array, np.ndarray):
+            array = array.copy()
+            array.flags.writeable = False
+            object.__setattr__(owner, name, array)
 
 
 @functools.partial(
@@ -52,6 +64,9 @@ class Surroundings:
     right: np.ndarray
     kinds: np.ndarray
     arities: np.ndarray
+
+    def __post_init__(self) -> None:
+        _freeze(self, _PLACES)
 
     def of_trees(self, np: Any, tokens: Any) -> Any:
         """The surroundings of each token of legal trees (..., length), ids padded with -1.
@@ -154,14 +169,16 @@ class TreePrior:
     log_token: np.ndarray
     surroundings: Surroundings | None = None
 
+    def __post_init__(self) -> None:
+        _freeze(self, ("log_size", "log_token"))
+
     def log_prob(self, np: Any, tokens: Any) -> Any:
         """Of legal trees (..., length), ids padded with -1, with the namespace that is given."""
         places = self.surroundings
         if places is not None and isinstance(tokens, _HostArray) and tokens.ndim == 2:
             return log_prob_of_rows(
                 np.ascontiguousarray(tokens, dtype=np.int8),
-                np.asarray(self.log_size, dtype=np.float64),
-                np.asarray(self.log_token, dtype=np.float64),
+                *(np.require(a, np.float64, ["C", "W"]) for a in (self.log_size, self.log_token)),
                 *(np.require(getattr(places, name), np.int32, ["C", "W"]) for name in _PLACES),
             )
         is_token = tokens >= 0

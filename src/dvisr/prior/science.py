@@ -81,12 +81,8 @@ def science(
 
 @functools.lru_cache(maxsize=8)
 def _usual(grammar: Grammar) -> TreePrior:
-    """One for equal grammars, so that what follows from it is worked out once. Its arrays can't be
-    written to."""
-    made = _made(grammar, named_equations(), {})
-    for array in (made.log_size, made.log_token):
-        array.flags.writeable = False
-    return made
+    """One for equal grammars, so that what follows from it is worked out once."""
+    return _made(grammar, named_equations(), {})
 
 
 def _made(grammar: Grammar, equations: Corpus, weights: Mapping[str, float]) -> TreePrior:

@@ -84,7 +84,8 @@ class Matching:
         self.X = problem.X[chosen]
         self._y = np.exp(law.y[chosen]) if law.is_log else law.y[chosen]
         unit = law.inverse[chosen] / (self._y if law.is_log else 1.0)
-        self._row_weights = law.counts[chosen] * unit**2
+        with np.errstate(over="ignore"):  # of a target of 1e-300; such rows are left out
+            self._row_weights = law.counts[chosen] * unit**2
         spread = float(np.var(law.y * law.inverse)) or 1.0
         self.floor = 1e-6 * spread * len(chosen)
         # The few that are compared speak for no more than those that trees race on.

@@ -22,7 +22,7 @@ _KEPT = 0.5  # the share of `max_forms` that is kept when there are more
 NUM_ISLANDS = 2
 ALL_ISLANDS = tuple(range(NUM_ISLANDS))
 
-# From trees (n, length) and their log priors to log p(y | tree) (n,).
+# From trees (n, length) and their log priors to what a first look at each found.
 Fit = Callable[[np.ndarray, np.ndarray], Looks]
 
 
