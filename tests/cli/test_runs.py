@@ -11,6 +11,7 @@ import pytest
 
 from dvisr import DVISRRegressor, load
 from dvisr.cli.answer import as_object
+from dvisr.cli.report import NAME
 from dvisr.runs import folder
 from tests.cli.running import dvisr
 from tests.cli.test_start import imported
@@ -128,3 +129,24 @@ def test_the_search_goes_on_though_it_can_not_be_kept(
     assert "could not be kept: No space left" in (tmp_path / "log.txt").read_text()
     assert folder.verify(tmp_path) == {}
     assert load(tmp_path).n_iter_ == 1
+
+
+def test_what_a_fit_replaces_is_told_in_a_line(run: Path, tmp_path: Path) -> None:
+    table, place = tmp_path / "t.csv", shutil.copytree(run, tmp_path / "r")
+    table.write_text("x,y\n1,2\n2,4.1\n3,5.9\n4,8.05\n")
+    small = ["--target", "y", "--operators", "+,*", "--max-tokens", "3", "--out", str(place)]
+    done = dvisr("fit", str(table), *small)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"dvisr: the fit that was in {place} is replaced"]
+
+
+def test_a_run_without_its_manifest(run: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(run, tmp_path / "r")
+    (place / folder.MANIFEST).unlink()
+    done = dvisr("export", str(place))
+    assert done.returncode == 2
+    assert f"{place} has no {folder.MANIFEST}" in done.stderr
+
+
+def test_the_report_has_one_name() -> None:
+    assert NAME == folder.REPORT

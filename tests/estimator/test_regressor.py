@@ -769,3 +769,23 @@ def test_a_warm_start_goes_on(searched: DVISRRegressor) -> None:
     searched.set_params(num_steps=1).fit(LINE, -ON_LINE)  # other data
     assert searched.n_iter_ == 1
     assert searched.predict(LINE)[0] == pytest.approx(-ON_LINE[0], abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("settings", {"foo": 1}), ("max_time", "5"), ("verbose", "x")]
+)
+def test_parameters_of_another_kind_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"{name} must be .*, not {re.escape(repr(value))}"):
+        quick(**{name: value}).fit(X, Y)
+
+
+def test_rows_where_most_of_the_posterior_is_undefined_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where all of it is, the mean is NaN, which says so itself."""
+    model = quick().fit(X, Y)
+    mean, undefined = np.array([1.0, 2.0, np.nan]), np.array([0.9, 0.1, 1.0])
+    monkeypatch.setattr(predictive, "moments", lambda *asked: (mean, mean, undefined))
+    with pytest.warns(UserWarning, match="at 1 of 3 rows most of the posterior is undefined"):
+        found = model.predict(X[:3])
+    np.testing.assert_array_equal(found, mean)

@@ -167,7 +167,10 @@ def test_a_snapshot_that_is_damaged_leaves_the_one_before(
     path = tmp_path / kept[0]
     path.write_bytes(path.read_bytes()[:-1])
     assert list(folder.verify(tmp_path)) == [kept[0]]
-    same(DVISRRegressor.resume(tmp_path), fitted(None, 4))
+    with pytest.warns(UserWarning, match=f"going on from step 2: .*{kept[0]} is not as it was"):
+        again = DVISRRegressor.resume(tmp_path)
+    same(again, fitted(None, 4))
+    assert f"{kept[0]} is not as it was written" in (tmp_path / "log.txt").read_text()
 
 
 def test_what_time_cut_short_is_made_again(tmp_path: Path) -> None:
@@ -206,6 +209,34 @@ def test_what_went_on_from_another_fit_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="can't be resumed"):
         DVISRRegressor.resume(tmp_path)
     assert load(tmp_path).n_iter_ == 2
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_run_of_which_all_snapshots_are_damaged_is_not_begun_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken_off(monkeypatch, tmp_path, 1, 3)
+    (only,) = recording.snapshots(tmp_path)
+    flip(tmp_path / only)
+    before = (tmp_path / folder.MANIFEST).read_bytes()
+    with pytest.raises(ValueError, match=f"{only} is not as it was written"):
+        DVISRRegressor.resume(tmp_path)
+    assert (tmp_path / folder.MANIFEST).read_bytes() == before
+
+
+def test_a_fit_in_the_place_of_another_says_so_and_takes_its_report(tmp_path: Path) -> None:
+    fitted(tmp_path, 1)
+    report = tmp_path / folder.REPORT
+    report.write_text("of the first fit")
+    with pytest.warns(UserWarning, match="the fit that was in .* is replaced"):
+        again = fitted(tmp_path, 2)
+    assert not report.exists()
+    assert load(tmp_path).functions_.equals(again.functions_)
 
 
 def test_the_files_of_a_run(tmp_path: Path) -> None:

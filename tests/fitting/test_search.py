@@ -198,7 +198,7 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
     assert not {"missed", "moved"} & {check.name for check in none.verdict.checks}
     strict = dataclasses.replace(searching(still=-1.0), checks=CheckSettings(few_steps=6))
     steps = {check.name: check for check in outcome_of(strict).verdict.checks}["steps"]
-    assert "5 steps are few" in steps.sentence
+    assert "a search of 5 steps is short" in steps.sentence
 
 
 BLIND = {

@@ -102,3 +102,10 @@ def test_a_link_stays_a_link_and_a_failure_leaves_the_file(tmp_path: Path) -> No
         broken_off()
     assert file.read_text() == "after"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "link.txt"]
+
+
+def test_what_can_not_be_written_is_told_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "none" / "there.txt"
+    with pytest.raises(FileNotFoundError) as told, files.whole(place) as temporary:
+        temporary.write_text("x")
+    assert told.value.filename == str(place)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import difflib
+import errno
 import gc
 import importlib
 import os
@@ -88,7 +89,9 @@ def main() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.NoSuchOption as error:
-        code = _fail(_other_option(error) or error.format_message())
+        path = "dvisr" if error.ctx is None else error.ctx.command_path
+        said = f"{error.format_message().rstrip('.')}: {path} --help lists them"
+        code = _fail(_other_option(error) or said)
     except click.MissingParameter as error:
         path = "dvisr" if error.ctx is None else error.ctx.command_path
         code = _fail(f"{error.format_message().rstrip('.')}: {path} --help says what it is")
@@ -101,7 +104,9 @@ def main() -> None:
         code = OK
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        code = _fail(f"{place}{error.strerror or error}: make room there, or choose another place")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        cure = "make room there, or choose another place" if full else "choose another place"
+        code = _fail(f"{place}{error.strerror or error}: {cure}")
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         code = INTERRUPTED

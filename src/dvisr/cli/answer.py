@@ -31,7 +31,7 @@ def print_answer(console: Console, model: DVISRRegressor, top: int, target: str)
     if constants.row_count:
         console.print(
             f"Constants: the likeliest values, as in the formulas, c0 the first from the left, and "
-            f"intervals of {100 * COVERAGE:g} %"
+            f"intervals of {100 * COVERAGE:g} %; of other functions than these --json has them"
         )
         console.print(constants)
     print_lines(console, summary(model._subject()))

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 from rich.text import Text
@@ -174,7 +174,9 @@ def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> F
         from dvisr.estimator import FitWarning
 
         gc.freeze()  # what was imported stays: it need not be gone through after the fit
+        warnings.simplefilter("default", UserWarning)
         warnings.simplefilter("ignore", FitWarning)  # the verdict is printed
+        warnings.showwarning = _said
         try:
             work(progress, made)
         except OSError as error:
@@ -186,6 +188,19 @@ def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> F
                 raise
             told_to_end = told.code if isinstance(told.code, int) else INTERRUPTED
     return Fitted(made[0], failure, told_to_end)
+
+
+def _said(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What a user should know, in a line; other packages' warnings are not for them."""
+    if issubclass(category, UserWarning):
+        click.echo(f"dvisr: {printable(str(message))}", err=True)
 
 
 def _next(out: Path | None, is_interrupted: bool) -> list[str]:

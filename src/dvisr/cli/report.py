@@ -8,7 +8,7 @@ import click
 
 from dvisr.cli.saved import check_run, load_run, run_argument
 
-NAME = "report.html"
+NAME = "report.html"  # as `runs.folder` has it, which takes long to import
 
 
 @click.command

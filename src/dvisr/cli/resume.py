@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.command
 @run_argument
 @click.option("--num-steps", type=COUNT, help="Steps in all, those made before included.")
-@click.option("--max-time", type=SECONDS, help="Seconds more after which to stop.")
+@click.option(
+    "--max-time",
+    type=SECONDS,
+    help="Seconds more after which to stop; as many as the fit was given, if left out.",
+)
 @click.option("--top", default=10, show_default=True, type=COUNT, help="Functions to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def resume(

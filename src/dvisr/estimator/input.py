@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from dvisr.settings import FitSettings
 from dvisr.types import Dataset, as_numbers
 
 
@@ -68,11 +69,19 @@ def checked_bars(y_err: Any, num_rows: int) -> np.ndarray | None:
     return bars
 
 
+def checked_settings(value: Any) -> FitSettings:
+    if value is None:
+        return FitSettings()
+    if not isinstance(value, FitSettings):
+        raise ValueError(f"settings must be a FitSettings or None, not {value!r}")
+    return value
+
+
 def checked_seconds(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        seconds = float(value)
+        seconds = math.nan if isinstance(value, (str, bytes, bool)) else float(value)
     except (TypeError, ValueError):
         seconds = math.nan
     if not seconds > 0.0:

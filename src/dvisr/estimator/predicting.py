@@ -52,7 +52,15 @@ class PredictingMixin:
             own = function_draws(self._problem, self._posterior, function)
             return values, predictive.moments(own, rows, self._bars(y_err, len(rows)))[1]
         bars = self._bars(y_err, len(rows)) if return_std or y_err is not None else None
-        mean, std, _ = predictive.moments(self._posterior.draws, rows, bars)
+        mean, std, undefined = predictive.moments(self._posterior.draws, rows, bars)
+        count = int(((undefined > 0.5) & np.isfinite(mean)).sum())  # where all is, the mean is NaN
+        if count:
+            warnings.warn(
+                f"at {count} of {len(rows)} rows most of the posterior is undefined and was left "
+                f"out: predict_undefined says how much of it",
+                UserWarning,
+                stacklevel=2,
+            )
         return (mean, std) if return_std else mean
 
     def predict_quantiles(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
 
 from dvisr.fitting.progress import Progress, Status
 from dvisr.reporting.progress import best_line, found_line, left_line, phase_line, step_line
@@ -14,13 +17,15 @@ _WIDTH = 119  # of the line that is written over
 _EVERY = 0.2  # seconds between two of them
 
 
-@contextmanager
-def no_progress() -> Iterator[None]:
-    yield None
+def progress_for(verbose: Any) -> AbstractContextManager[Progress | None]:
+    """Of the parameter of that name."""
+    if not isinstance(verbose, (bool, int, np.integer)):
+        raise ValueError(f"verbose must be 0 or 1, not {verbose!r}")
+    return _shown() if verbose else nullcontext()
 
 
 @contextmanager
-def shown_progress() -> Iterator[Progress]:
+def _shown() -> Iterator[Progress]:
     """A line that is written over where there is a terminal, one line a step elsewhere."""
     began, written, num_steps = time.perf_counter(), 0.0, 0
 

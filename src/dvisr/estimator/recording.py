@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,16 @@ class Recorder(AbstractKeeper):
         Of the run so far.
     kept : Snapshot, optional
         Where the search goes on from.
+    faults : sequence of str, optional
+        For the log: what is wrong with snapshots that came after it.
     """
 
-    def __init__(self, place: Path, log: str = "", kept: Snapshot | None = None) -> None:
+    def __init__(
+        self, place: Path, log: str = "", kept: Snapshot | None = None, faults: Sequence[str] = ()
+    ) -> None:
         self._place, self._log, self._kept = place, log, kept
+        for sentence in faults:
+            self._note(sentence)
         self._latest: Snapshot | None = None
         self._written = time.monotonic()
 
@@ -52,8 +59,13 @@ class Recorder(AbstractKeeper):
     def begin(
         self, model: DVISRRegressor, problem: Problem, seed: int, *, can_be_resumed: bool
     ) -> None:
-        """A new run, in the place of what the folder had of an old one."""
+        """A new run, in the place of what the folder had of an old one, its report included."""
         before = folder.read_manifest(self._place) if folder.is_run(self._place) else {}
+        if saving.FILE in before and can_be_resumed:  # else it goes on from that one
+            warnings.warn(
+                f"the fit that was in {self._place} is replaced", UserWarning, stacklevel=4
+            )
+            (self._place / folder.REPORT).unlink(missing_ok=True)
         self._note(f"begun with dvisr {dvisr.__version__}, seed {seed}")
         content = saving.beginning(model, problem, seed, can_be_resumed=can_be_resumed)
         self._commit(content, [name for name in before if name not in content])
@@ -135,18 +147,27 @@ def snapshot_file(snapshot: Snapshot) -> bytes:
     return files.to_bytes(arrays, {**snapshot.values, "arrays": kinds})
 
 
-def read_snapshots(place: Path) -> Iterator[Snapshot]:
-    """Those that are as they were written, the latest first."""
+def latest_snapshot(place: Path) -> tuple[Snapshot | None, list[str]]:
+    """The latest that is as it was written, None where none was kept, and a sentence for each later
+    one that is not. A `BrokenFile` where all are damaged."""
+    faults: list[str] = []
     for name in snapshots(place):
         try:
-            arrays, values = files.from_bytes(folder.read(place, name), place / name)
-        except BrokenFile:
-            continue
-        history = values.get("history")
-        if not history or not isinstance(history, list):
-            raise BrokenFile(f"{place / name} is no snapshot of a search: fit again")
-        try:
-            arrays = packing.unpacked(arrays, values.pop("arrays", None))
-        except ValueError as error:
-            raise BrokenFile(f"{place / name} is no snapshot ({error}): fit again") from None
-        yield Snapshot(arrays, values)
+            return _snapshot(place, name), faults
+        except BrokenFile as error:
+            faults.append(str(error))
+    if faults:
+        raise BrokenFile(faults[0])
+    return None, []
+
+
+def _snapshot(place: Path, name: str) -> Snapshot:
+    arrays, values = files.from_bytes(folder.read(place, name), place / name)
+    history = values.get("history")
+    if not history or not isinstance(history, list):
+        raise BrokenFile(f"{place / name} is no snapshot of a search: fit again")
+    try:
+        arrays = packing.unpacked(arrays, values.pop("arrays", None))
+    except ValueError as error:
+        raise BrokenFile(f"{place / name} is no snapshot ({error}): fit again") from None
+    return Snapshot(arrays, values)

@@ -19,7 +19,7 @@ from dvisr.estimator import saving
 from dvisr.estimator.describing import DescribingMixin
 from dvisr.estimator.neighbours import KnownParametersMixin
 from dvisr.estimator.predicting import PredictingMixin
-from dvisr.estimator.progress import no_progress, shown_progress
+from dvisr.estimator.progress import progress_for
 from dvisr.estimator.recording import Recorder
 from dvisr.estimator.resuming import ResumingMixin
 from dvisr.fitting import memory
@@ -207,7 +207,7 @@ class DVISRRegressor(
         DVISRRegressor
             Itself.
         """
-        with shown_progress() if self.verbose else no_progress() as progress:
+        with progress_for(self.verbose) as progress:
             data, target = checked.checked_table(self, X, y, y_err), checked.name_of(y)
             return self.fit_table(
                 data, progress, sample_weight=sample_weight, has_names=None, target=target
@@ -289,7 +289,7 @@ class DVISRRegressor(
         return self
 
     def _fitter_for(self) -> AbstractFitter:
-        settings = FitSettings() if self.settings is None else self.settings
+        settings = checked.checked_settings(self.settings)
         if self.recipe != "default":
             return NetworkFitter(self.recipe, settings)
         before = getattr(self, "_fitter", None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dvisr.estimator import saving
-from dvisr.estimator.progress import no_progress, shown_progress
-from dvisr.estimator.recording import LOG, Recorder, read_snapshots
+from dvisr.estimator.progress import progress_for
+from dvisr.estimator.recording import LOG, Recorder, latest_snapshot
 from dvisr.fitting.progress import Progress
 from dvisr.runs import folder
 
@@ -43,8 +44,10 @@ def resume_run(
         model.num_steps = model.num_steps if num_steps is None else num_steps
         model.max_time = model.max_time if max_time is None else max_time
         budget = model._budget()
-        snapshot = next(read_snapshots(place), None)
+        snapshot, faults = latest_snapshot(place)
         num_made = 0 if snapshot is None else snapshot.num_steps
+        for fault in faults:
+            warnings.warn(f"going on from step {num_made}: {fault}", UserWarning, stacklevel=3)
         if budget.num_steps is not None and num_made > budget.num_steps:
             raise ValueError(
                 f"the run in {str(path)!r} has made {num_made} steps already: ask for more than "
@@ -53,7 +56,7 @@ def resume_run(
         if saving.is_answered(place, budget.num_steps):
             return _noted(saving.load(path), made)
         log = folder.read(place, LOG).decode(errors="replace")
-        recorder = Recorder(place, log, snapshot)
+        recorder = Recorder(place, log, snapshot, faults)
         recorder.resume(model, begun.problem, begun.seed)
         fitter = _noted(model, made)._fitter_for()
         return model._fitted(fitter, begun.problem, budget, begun.seed, progress, recorder)
@@ -88,7 +91,7 @@ class ResumingMixin:
         num_steps : int, optional
             Steps in all, those made before included; as it was asked for, if not given.
         max_time : float, optional
-            Seconds more; as it was asked for, if not given.
+            Seconds more; as many as the fit was given, if not given.
         n_jobs : int, optional
             Threads; None or -1 for all cores.
         verbose : int, default=0
@@ -98,5 +101,5 @@ class ResumingMixin:
         -------
         DVISRRegressor
         """
-        with shown_progress() if verbose else no_progress() as progress:
+        with progress_for(verbose) as progress:
             return resume_run(path, progress, num_steps=num_steps, max_time=max_time, n_jobs=n_jobs)

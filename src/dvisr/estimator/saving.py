@@ -158,7 +158,10 @@ def load(path: Any) -> DVISRRegressor:
     place = Path(path)
     if not folder.is_run(place):
         if (place / FILE).is_file():
-            raise ValueError(f"{place} was written by another version: fit again and save anew")
+            raise ValueError(
+                f"{place} has no {folder.MANIFEST}, which says what its files must be: take it "
+                f"from a copy, or fit again and save anew"
+            )
         raise ValueError(f"there is no fitted model in {str(path)!r}: give the folder it is in")
     if FILE not in folder.read_manifest(place):
         raise ValueError(

@@ -62,6 +62,10 @@ def weighed_check(left: float, limits: CheckSettings) -> Check:
     return Check("weighed", SEARCH, left, caution, grade, sentence, grave)
 
 
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
+
+
 def steps_check(num_steps: int, is_whole: bool, is_still: bool, limits: CheckSettings) -> Check:
     """Whether the search was long enough to say anything: it made enough steps, or the posterior
     had stopped to move."""
@@ -69,12 +73,12 @@ def steps_check(num_steps: int, is_whole: bool, is_still: bool, limits: CheckSet
     short = 0 if is_still else max(0, few - num_steps)
     measured = float(short + (0 if is_whole else few))
     if not is_whole:
-        sentence = f"the search was stopped early, after {num_steps} steps: give it more time"
+        sentence = f"the search was stopped early, after {_steps(num_steps)}: give it more time"
     elif short:
-        sentence = f"{num_steps} steps are few for a search: leave out num_steps, or give more"
+        sentence = f"a search of {_steps(num_steps)} is short: leave out num_steps, or give more"
     elif is_still:
         sentence = (
-            f"the search made {num_steps} steps, and the last of them changed next to nothing"
+            f"the search made {_steps(num_steps)}, and the last of them changed next to nothing"
         )
     else:
         sentence = f"the search made all of its {num_steps} steps"

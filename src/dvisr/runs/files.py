@@ -38,6 +38,12 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, place)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if error.filename != str(temporary):
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from None  # by the name asked for
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

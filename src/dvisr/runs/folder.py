@@ -20,6 +20,7 @@ from pathlib import Path
 from dvisr.runs.files import BrokenFile, sync_folder, write_synced
 
 MANIFEST = "manifest.sha256"
+REPORT = "report.html"  # no part of a run, but of its answer
 LOCK = ".lock"
 _HEADER = re.compile(r"# dvisr run 1 ([0-9a-f]{64})")
 _NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z]+")
