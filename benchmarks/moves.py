@@ -1,14 +1,15 @@
 """The moves of a search: what each takes, what each is the first to find, and what a search of as
 many seconds finds without it.
 
-    python -m benchmarks.moves run --data FOLDER [--seconds 4] [--processes 2]
+    python -m benchmarks.moves run --data FOLDER [--seconds 4] [--processes 2] [--missing]
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
 each. The other cases are the seven laws of docs/fits.md and the formulas without noise of
 `benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
 Programs are compiled before. Each process has one of the cores, so that all searches of a run have
-the same. What was measured goes to docs/moves.json, and `show` writes the tables in docs/speed.md.
+the same. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a run that
+was broken off), and `show` writes the tables in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import gc
 import json
 import multiprocessing
 import time
@@ -271,15 +273,19 @@ def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[s
                 "steps": len(watched.search.history),
             }
         )
+        vars(watched.search).clear()  # hundreds of megabytes that know of each other
+        gc.collect()
     return rows
 
 
-def measure(folder: Path, seconds: float, processes: int) -> Iterator[dict[str, Any]]:
+def measure(
+    folder: Path, seconds: float, processes: int, done: set[str]
+) -> Iterator[list[dict[str, Any]]]:
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
-        due = [pool.submit(measured, folder, *one, seconds) for one in names(folder)]
-        for work in due:
-            yield from work.result()
+        left = [(group, name) for group, name in names(folder) if name not in done]
+        for work in [pool.submit(measured, folder, *one, seconds) for one in left]:
+            yield work.result()
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -324,13 +330,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
     asked = parser.parse_args()
     if asked.what == "run":
-        rows = []
-        for row in measure(asked.data, asked.seconds, asked.processes):
-            rows.append(row)
-            print(row, flush=True)
-        FOUND.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+        rows = json.loads(FOUND.read_text()) if asked.missing else []
+        done = {row["name"] for row in rows}
+        for made in measure(asked.data, asked.seconds, asked.processes, done):
+            rows += made
+            print(f"{made[0]['group']}: {made[0]['name']}", flush=True)
+            FOUND.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     show()
 
 

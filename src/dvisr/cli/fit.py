@@ -76,7 +76,12 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
     help="Seconds after which to stop, compiling aside; 60 for a search without --num-steps.",
 )
 @click.option("--seed", default=0, show_default=True, type=SEED, help="For the same answer again.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="A folder to keep the fit in.")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="A folder to keep the fit in; another fit that is in it is replaced.",
+)
 @click.option("--top", default=10, show_default=True, type=COUNT, help="Functions to list.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def fit(

@@ -44,7 +44,7 @@ def predict(
 
     DATA is a table with the columns that were fitted, in any order, or - for standard input.
 
-    After the columns come mean (averaged over the posterior), std (of a new observation, noise
+    After the fitted columns come mean (averaged over the posterior), std (of a new observation, noise
     included), low and high (the interval of a new observation), curve_low and curve_high (of the
     curve alone), and undefined (the share of the posterior that is undefined at the row and was
     left out). With --index there is one column for each function that was asked for, function_0,
