@@ -1,15 +1,15 @@
 """The moves of a search: what each takes, what each is the first to find, and what a search of as
 many seconds finds without it.
 
-    python -m benchmarks.moves run --data FOLDER [--seconds 4] [--processes 2] [--missing]
+    python -m benchmarks.moves run --data FOLDER [--seconds 5] [--processes 2] [--missing]
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
 each. The other cases are the seven laws of docs/fits.md and the formulas without noise of
 `benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
 Programs are compiled before. Each process has one of the cores, so that all searches of a run have
-the same. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a run that
-was broken off), and `show` writes the tables in docs/speed.md.
+the same; of one core the start alone takes two seconds and more. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a run that
+was broken off), and `show` prints tables of it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ import numpy as np
 from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
 from benchmarks.network import BATCH, problem_of
-from benchmarks.pages import with_tables
 from dvisr.fitting.limits import Limit
 from dvisr.search.table import OutOfTime
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE, FOUND = DOCS / "speed.md", DOCS / "moves.json"
+FOUND = DOCS / "moves.json"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
 _TIMES_AS_LONG = {_LAWS: 1.0, _SEVEN: 1.0, _NOISELESS: 1.5}  # larger formulas take longer
 
@@ -256,7 +255,7 @@ def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[s
     rows = []
     case = case_of(folder, group, name)
     seconds *= _TIMES_AS_LONG[group]
-    Watched(case.problem, None).run(1.0)  # what is compiled is compiled
+    Watched(case.problem, None).run(seconds)  # so that what is compiled and listed once is there
     for without in (None, *WITHOUT):
         watched = Watched(case.problem, without)
         tokens = watched.run(seconds)
@@ -320,15 +319,14 @@ def tables(rows: list[dict[str, Any]]) -> str:
 
 
 def show() -> None:
-    made = tables(json.loads(FOUND.read_text()))
-    PAGE.write_text(with_tables(PAGE.read_text(), {"moves": made}))
+    print(tables(json.loads(FOUND.read_text())))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["run", "show"])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
     asked = parser.parse_args()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import math
 import re
@@ -18,7 +17,6 @@ from benchmarks import (
     fits_shown,
     kept,
     limits,
-    moves,
     network,
     noise,
     noiseless,
@@ -103,21 +101,16 @@ def test_what_a_fit_takes_is_the_measurement() -> None:
     page = (DOCS / "speed.md").read_text()
     found = {
         module.__name__.rsplit(".", 1)[1]: json.loads(module.FOUND.read_text())
-        for module in (beside, limits, threads, moves)
+        for module in (beside, limits, threads)
     }
     made = {
         "beside": beside.table(found["beside"]),
         "limits": limits.table(found["limits"]),
         "threads": threads.table(found["threads"]),
-        "moves": moves.tables(found["moves"]),
     }
     assert with_tables(page, made) == page
     assert set(found["limits"]) == set(limits.TABLES)
     assert all(row["is_same"] for row in found["threads"])
-    rows = found["moves"]
-    assert {row["without"] for row in rows} == {None, *moves.WITHOUT}
-    groups = collections.Counter(row["group"] for row in rows if row["without"] is None)
-    assert sorted(groups.values()) == [7, 41, len(noiseless.FORMULAS)]
 
 
 def test_no_place_for_a_table_is_empty() -> None:
