@@ -8,8 +8,9 @@ many seconds finds without it.
 each. The other cases are the seven laws of docs/fits.md and the formulas without noise of
 `benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
 Programs are compiled before. Each process has one of the cores, so that all searches of a run have
-the same; of one core the start alone takes two seconds and more. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a run that
-was broken off), and `show` prints tables of it.
+the same; of one core the start alone takes two seconds and more. What was measured goes to
+docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` prints
+tables of it.
 """
 
 from __future__ import annotations

@@ -47,20 +47,22 @@ def test_unknown_names_are_refused(values: dict, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "value", "least"),
+    ("part", "kind", "name", "value", "least"),
     [
-        (SearchSettings, "raced_rows", 0, 1),
-        (SearchSettings, "num_fresh", 0, 1),
-        (SearchSettings, "fewest_steps", 0, 1),
-        (SearchSettings, "num_samples", 2.5, 1),
-        (SearchSettings, "neighbours", -1, 0),
-        (WeighingSettings, "num_draws", 0, 1),
-        (WeighingSettings, "num_starts", True, 1),
+        ("search", SearchSettings, "raced_rows", 0, 1),
+        ("search", SearchSettings, "num_fresh", 0, 1),
+        ("search", SearchSettings, "fewest_steps", 0, 1),
+        ("search", SearchSettings, "num_samples", 2.5, 1),
+        ("search", SearchSettings, "neighbours", -1, 0),
+        ("weighing", WeighingSettings, "num_draws", 0, 1),
+        ("weighing", WeighingSettings, "num_starts", True, 1),
     ],
 )
-def test_counts_that_can_not_be_are_refused(part: Any, name: str, value: Any, least: int) -> None:
+def test_counts_that_can_not_be_are_refused(
+    part: str, kind: Any, name: str, value: Any, least: int
+) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a whole number of at least {least}"):
-        part(**{name: value})
+        FitSettings(**{part: kind(**{name: value})})
 
 
 def test_they_are_frozen() -> None:

@@ -6,28 +6,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-# Without any of these there is no search, no weighing or no check.
-_AT_LEAST_ONE = frozenset(
-    (
-        "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
-        "trees_at_once", "points_at_once", "small_tokens", "table_functions", "step_functions",
-        "most_parents", "max_forms", "first_batches", "adapter_width", "most_looked_at",
-        "most_taught", "hidden_size", "num_fresh", "most_values", "most_adapted", "sure_starts",
-        "rough_starts", "most_forms", "most_trees", "most_kept", "num_draws", "most_rewritings",
-    )
+_AT_LEAST_ONE = (
+    "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
+    "trees_at_once", "points_at_once", "max_forms", "num_fresh", "num_draws", "most_forms",
 )  # fmt: skip
-
-
-def _check_counts(settings: Any, at_least_one: frozenset[str]) -> None:
-    """Whole numbers must be counts."""
-    for field in dataclasses.fields(settings):
-        value, least = getattr(settings, field.name), int(field.name in at_least_one)
-        is_count = isinstance(value, int) and not isinstance(value, bool)
-        if isinstance(field.default, int) and not (is_count and value >= least):
-            raise ValueError(
-                f"the setting {field.name} must be a whole number of at least {least}, "
-                f"not {value!r}"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,9 +171,6 @@ class SearchSettings:
     num_fresh: int = 1_024
     fresh_rounds: int = 3
 
-    def __post_init__(self) -> None:
-        _check_counts(self, _AT_LEAST_ONE)
-
 
 @dataclasses.dataclass(frozen=True)
 class WeighingSettings:
@@ -271,9 +250,6 @@ class WeighingSettings:
     compared_starts: tuple[int, ...] = (48, 256)
     compared_errors: tuple[float, ...] = (0.01, 0.004, 0.0015)
 
-    def __post_init__(self) -> None:
-        _check_counts(self, _AT_LEAST_ONE)
-
 
 @dataclasses.dataclass(frozen=True)
 class CheckSettings:
@@ -338,6 +314,12 @@ class FitSettings:
     weighing: WeighingSettings = WeighingSettings()
     checks: CheckSettings = CheckSettings()
 
+    def __post_init__(self) -> None:
+        for part in (self.search, self.weighing):
+            for field in dataclasses.fields(part):
+                if isinstance(field.default, int):
+                    _check_count(field.name, getattr(part, field.name))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return dataclasses.asdict(self)
@@ -358,3 +340,9 @@ def _restored(default: Any, values: dict[str, Any]) -> Any:
         raise ValueError(f"a fit has no setting {sorted(set(values) - known)[0]!r}")
     plain = {n: tuple(v) if isinstance(v, (list, tuple)) else v for n, v in values.items()}
     return dataclasses.replace(default, **plain)
+
+
+def _check_count(name: str, value: Any) -> None:
+    least = int(name in _AT_LEAST_ONE)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")

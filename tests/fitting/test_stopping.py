@@ -21,7 +21,6 @@ from dvisr.fitting import weighing as weighings
 from dvisr.fitting.data_network import PretrainedNetwork
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
 from dvisr.fitting.limits import Limit
-from dvisr.fitting.search import Search
 from dvisr.library import Kind
 from dvisr.marginal import Engine, weigh
 from dvisr.marginal import weighing as integrals
@@ -259,8 +258,7 @@ def test_a_fit_that_is_broken_off_before_it_begins_leaves_nothing_at_work(
 
     monkeypatch.setattr(PretrainedNetwork, "give_up", noting)
     problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
-    search = Search(problem, settings(network="pretrained"), num_samples=16, seed=0)
-    monkeypatch.setattr(search.engine, "fit", broken)
+    monkeypatch.setattr(Engine, "fit", broken)
     with pytest.raises(KeyboardInterrupt):
-        search.prepare()
-    assert given_up == [search.network]
+        SearchFitter(settings(network="pretrained")).fit(problem, Budget(num_samples=16), seed=0)
+    assert len(given_up) == 1

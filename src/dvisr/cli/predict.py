@@ -44,9 +44,9 @@ def predict(
 
     DATA is a table with the columns that were fitted, in any order, or - for standard input.
 
-    After the fitted columns come mean (averaged over the posterior), std (of a new observation, noise
-    included), low and high (the interval of a new observation), curve_low and curve_high (of the
-    curve alone), and undefined (the share of the posterior that is undefined at the row and was
+    After the fitted columns come mean (averaged over the posterior), std (of a new observation,
+    noise included), low and high (the interval of a new observation), curve_low and curve_high (of
+    the curve alone), and undefined (the share of the posterior that is undefined at the row and was
     left out). With --index there is one column for each function that was asked for, function_0,
     function_1, ..., at its likeliest constants; empty where it is undefined.
     """

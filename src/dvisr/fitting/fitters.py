@@ -171,7 +171,12 @@ class SearchFitter(AbstractFitter):
             )
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.teller = Teller(progress)
-        search.prepare()
+        try:
+            search.prepare()
+        except BaseException:
+            if search.network is not None:
+                search.network.give_up()
+            raise
         return search
 
     def goes_on(self, problem: Problem, budget: Budget) -> bool:

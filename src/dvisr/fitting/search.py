@@ -150,12 +150,7 @@ class Search:
                     self.problem, own, self.num_samples, seed=self.seed
                 )
                 self.network.compile()
-            try:
-                self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
-            except BaseException:
-                if self.network is not None:
-                    self.network.give_up()
-                raise
+            self.engine.fit(self.sampler.draw(2, np.random.default_rng(0)), own.num_starts)
 
     def run(self, num_steps: int, limit: Limit | None = None, begun: int | None = None) -> bool:
         """So many steps more, or until the limit; whether all were made. Where a search goes on
