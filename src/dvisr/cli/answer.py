@@ -31,9 +31,11 @@ def print_answer(console: Console, model: DVISRRegressor, top: int, target: str)
     if constants.row_count:
         console.print(
             f"Constants: the likeliest values, as in the formulas, c0 the first from the left, and "
-            f"intervals of {100 * COVERAGE:g} %; of other functions than these --json has them"
+            f"intervals of {100 * COVERAGE:g} %"
         )
         console.print(constants)
+        if _num_with_constants(model, top) > len(set(constants.columns[0].cells)):
+            console.print("constants of the other functions: --json, or the report")
     print_lines(console, summary(model._subject()))
 
 
@@ -63,6 +65,12 @@ def _constant_table(model: DVISRRegressor, top: int) -> Table:
         for place, constant in enumerate(constants_of(model._posterior.functions[rank])):
             table.add_row(str(rank + 1), f"c{place}", f"{constant.mode:.6g}", *ends(constant))
     return table
+
+
+def _num_with_constants(model: DVISRRegressor, top: int) -> int:
+    """Of the functions that are shown."""
+    shown = model._posterior.functions[:top]
+    return sum(function.expression.num_constants > 0 for function in shown)
 
 
 def summary(subject: Subject) -> list[str]:
