@@ -93,6 +93,16 @@ def test_the_first_page_shows_the_screen_as_it_is(line: str, tmp_path: Path) -> 
     assert plain(beginnings(shown)) == plain(beginnings(printed))
 
 
+def test_constants_that_are_not_listed_are_told_of() -> None:
+    """Only of the likely functions are they listed."""
+    told = "constants of the other functions: --json, or the report"
+    for top, is_told in (("1", False), ("6", True)):
+        table = str(ROOT / "examples" / "cooling.csv")
+        done = dvisr("fit", table, "--target", "warmth", "--num-steps", "1", "--top", top)
+        assert done.returncode == 0, done.stderr
+        assert (told in done.stdout.splitlines()) is is_told, done.stdout
+
+
 def test_error_bars_are_believed_unless_noise_is_asked_for(line: str) -> None:
     given = json.loads(dvisr("fit", line, *SMALL, "--err", "e", "--json").stdout)
     assert given["noise_std"] == {"mean": 1.0, "std": 0.0}

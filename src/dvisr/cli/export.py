@@ -174,13 +174,5 @@ def _function_draws(model: DVISRRegressor, index: int) -> pd.DataFrame:
 def _write_netcdf(model: DVISRRegressor, out: Path) -> None:
     from dvisr.runs.files import whole
 
-    try:
-        with whole(out) as place:
-            model.to_datatree().to_netcdf(place)
-    except (ImportError, ValueError) as error:
-        if "h5netcdf" not in str(error) and "netCDF4" not in str(error):
-            raise
-        raise ValueError(
-            "writing netcdf needs the package h5netcdf or netCDF4, and neither is installed: "
-            "install one, or choose another format"
-        ) from None
+    with whole(out) as place:
+        model.to_datatree().to_netcdf(place, engine="h5netcdf")
