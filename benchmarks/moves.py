@@ -1,5 +1,5 @@
-"""The moves of a search: what each takes, what each is the first to find, and what a search of as
-many seconds finds without it.
+"""The moves of a search: what each takes, what share of the posterior each is the first to visit in
+a second, and what a search of as many seconds finds without it.
 
     python -m benchmarks.moves run --data FOLDER [--seconds 5] [--processes 2] [--missing]
     python -m benchmarks.moves show
@@ -9,22 +9,20 @@ each. The other cases are the seven laws of docs/fits.md and the formulas withou
 `benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
 Programs are compiled before. Each process has one of the cores, so that all searches of a run have
 the same; of one core the start alone takes two seconds and more. What was measured goes to
-docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` prints
-tables of it.
+docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` makes
+tables of docs/speed.md of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
 import gc
 import json
 import multiprocessing
-import time
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,160 +30,14 @@ import numpy as np
 
 from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
-from benchmarks.network import BATCH, problem_of
-from dvisr.fitting.limits import Limit
-from dvisr.search.table import OutOfTime
+from benchmarks.network import problem_of
+from benchmarks.pages import with_tables
+from benchmarks.watched import FUNCTIONS, LISTED, PRIOR, WITHOUT, Watched
 
 DOCS = Path(__file__).parent.parent / "docs"
-FOUND = DOCS / "moves.json"
+FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
 _TIMES_AS_LONG = {_LAWS: 1.0, _SEVEN: 1.0, _NOISELESS: 1.5}  # larger formulas take longer
-
-LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws", "prior's draws"
-CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
-NEIGHBOURS, HOLES = "neighbours", "contexts of good trees filled"
-SWEEPS, REFINED = "all small changes of good trees", "constants replaced by subtrees"
-# By kind of move: the settings without it. The prior's draws cost next to nothing, and start it.
-WITHOUT: dict[str, dict[str, Any]] = {
-    LISTED: {"likeliest_trees": 10},
-    NETWORK: {},  # a search that was not prepared has none
-    CONTEXTS: {"matched_at_start": 0},
-    PAIRS: {"paired_at_start": 0},
-    NEIGHBOURS: {"neighbours": 0},
-    HOLES: {"matched_trees": 0},
-    SWEEPS: {"swept": 0},
-    REFINED: {"refined": 0},
-}
-
-
-class Watched:
-    """A search of which is known what kind of move was the first to visit a tree, and how long
-    each kind took."""
-
-    def __init__(self, problem: Any, without: str | None) -> None:
-        from dvisr.fitting.search import Search
-        from dvisr.settings import FitSettings
-
-        own = FitSettings()
-        changed = dataclasses.replace(own.search, **WITHOUT.get(without or "", {}))
-        settings = dataclasses.replace(own, search=changed)
-        self.search = Search(problem, settings, num_samples=BATCH, seed=0, num_threads=1)
-        self.seconds: dict[str, float] = collections.defaultdict(float)
-        self._beside: dict[str, float] = collections.defaultdict(float)  # of another thread
-        self.first: list[str] = []  # of each form: the kind that visited it
-        self._kinds = [LISTED]
-        self._origin: dict[bytes, str] = {}  # of trees that are visited among others
-        if without != NETWORK:
-            self.search.prepare()
-        self._watch()
-
-    def _watch(self) -> None:
-        search = self.search
-        self._timed(search, "_explore", NEIGHBOURS)
-        self._timed(search, "_match", HOLES)
-        if search.network is not None:
-            self._timed(search.network, "begin", NETWORK)
-        through = search._go_through
-
-        def go_through(parents: Any, done: Any, room: int, changes: Any, island: int) -> None:
-            kind = SWEEPS if changes == search.sweep.changes else REFINED
-            with self._kind(kind):
-                through(parents, done, room, changes, island)
-
-        search._go_through = go_through  # type: ignore[method-assign]
-        self._marked(search.sampler, "draw", PRIOR)
-        search._pairs = self._pairs_of(search)  # type: ignore[method-assign]
-        visit = search.visited.visit
-
-        def noting(trees: np.ndarray, *arguments: Any, **options: Any) -> np.ndarray:
-            found = visit(trees, *arguments, **options)
-            for number in range(len(self.first), search.visited.num_forms):
-                kind = self._kinds[-1]
-                if kind in (LISTED, NEIGHBOURS):  # pairs and draws are visited among these
-                    tree = search.visited.likeliest_tree(number).tobytes()
-                    kind = self._origin.get(tree, kind)
-                self.first.append(kind)
-            return found
-
-        search.visited.visit = noting  # type: ignore[method-assign]
-
-    def _pairs_of(self, search: Any) -> Callable[[], np.ndarray]:
-        """Contexts and pairs are worked out beside the rest, one after the other."""
-        own, matching = search.settings.search, type(search).matching
-
-        def found() -> np.ndarray:
-            from dvisr.search.pairing import Pairing
-
-            began, parts = time.perf_counter(), []
-            nothing = np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)
-            try:
-                table = matching.__get__(search)
-            except OutOfTime:
-                return nothing
-            if own.matched_at_start:
-                made = table.likeliest(own.matched_at_start, search._is_late)
-                self._beside[CONTEXTS] += time.perf_counter() - began
-                parts.append(self._remembered(made, CONTEXTS))
-            began = time.perf_counter()
-            if own.paired_at_start:
-                pairing = Pairing(search.problem, table, own.pair_functions)
-                threads = search.engine.num_threads
-                made = pairing.likeliest(own.paired_at_start, threads, search._is_late)
-                self._beside[PAIRS] += time.perf_counter() - began
-                parts.append(self._remembered(made, PAIRS))
-            return np.concatenate([nothing, *parts])
-
-        return found
-
-    def _remembered(self, trees: np.ndarray, kind: str) -> np.ndarray:
-        for tree in trees:
-            self._origin.setdefault(tree.tobytes(), kind)
-        return trees
-
-    @contextmanager
-    def _kind(self, name: str) -> Iterator[None]:
-        """While it lasts, what is visited is of that kind; seconds go to the innermost."""
-        began, within = time.perf_counter(), sum(self.seconds.values())
-        self._kinds.append(name)
-        try:
-            yield
-        finally:
-            self._kinds.pop()
-            spent = time.perf_counter() - began
-            self.seconds[name] += spent - (sum(self.seconds.values()) - within)
-
-    def _timed(self, owner: Any, name: str, kind: str) -> None:
-        function = getattr(owner, name)
-
-        def run(*arguments: Any) -> Any:
-            with self._kind(kind):
-                return function(*arguments)
-
-        setattr(owner, name, run)
-
-    def _marked(self, owner: Any, name: str, kind: str) -> None:
-        function = getattr(owner, name)
-
-        def run(*arguments: Any) -> Any:
-            with self._kind(kind):
-                return self._remembered(function(*arguments), kind)
-
-        setattr(owner, name, run)
-
-    def run(self, seconds: float) -> tuple[int, ...]:
-        """The tokens of the likeliest form after so many seconds."""
-        limit = Limit()
-        limit._search_end = time.perf_counter() + seconds
-        self.search.run(1000, limit)
-        return tuple(int(t) for t in self.search.visited.form_tree[self.best] if t >= 0)
-
-    def spent(self) -> dict[str, float]:
-        """Seconds by kind of move."""
-        return {**self.seconds, **self._beside}
-
-    @property
-    def best(self) -> int:
-        return int(np.argmax(self.search.visited.form_log_joint))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,10 +119,7 @@ def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[s
                 "without": without,
                 "seconds": seconds,
                 "is_found": case.is_found(tokens, watched.search.engine),
-                "log_joint": float(watched.search.visited.form_log_joint[watched.best]),
-                "found_by": watched.first[watched.best],
-                "spent": {kind: round(spent, 3) for kind, spent in watched.spent().items()},
-                "steps": len(watched.search.history),
+                **watched.found(),
             }
         )
         vars(watched.search).clear()  # hundreds of megabytes that know of each other
@@ -282,10 +131,17 @@ def measure(
     folder: Path, seconds: float, processes: int, done: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
+    cores = spawned.SimpleQueue()
+    for number in range(processes):
+        cores.put(sorted(os.sched_getaffinity(0))[number])
+    with ProcessPoolExecutor(processes, spawned, _keep_to_a_core, (cores,)) as pool:
         left = [(group, name) for group, name in names(folder) if name not in done]
         for work in [pool.submit(measured, folder, *one, seconds) for one in left]:
             yield work.result()
+
+
+def _keep_to_a_core(cores: Any) -> None:
+    os.sched_setaffinity(0, {cores.get()})
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -294,23 +150,31 @@ def table(rows: list[dict[str, Any]]) -> str:
     firsts = sum(row["is_found"] for row in whole.values())
     lines = [
         f"{rows[0]['group'].capitalize()}, {len(whole)} of them, {rows[0]['seconds']:g} s of "
-        f"search each on one core. With all moves the formula comes first for {firsts}.",
+        f"search each. With all moves the formula comes first for {firsts}.",
         "",
-        "| move | seconds | the likeliest formula was first visited by it | without it: the "
-        "formula comes first for | without it: the likeliest is worse by more than 1 nat for |",
-        "| --- | --- | --- | --- | --- |",
+        "| move | seconds | of the posterior, visited by it first | in a second | it was the first "
+        "to visit the likeliest | without it the formula comes first for | without it the "
+        "likeliest is worse by more than 1 nat for |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for kind in (*WITHOUT, PRIOR):
+    for kind in (LISTED, FUNCTIONS, *list(WITHOUT)[1:], PRIOR):
         own = {row["name"]: row for row in rows if row["without"] == kind}
-        spent = np.mean([row["spent"].get(kind, 0.0) for row in whole.values()])
-        found = sum(row["found_by"] == kind for row in whole.values())
-        shown = "" if kind == LISTED else f"{spent:.1f}"
-        if not own:
-            lines.append(f"| {kind} | {shown} | {found} | | |")
+        seconds = float(np.mean([row["spent"].get(kind, 0.0) for row in whole.values()]))
+        if kind == FUNCTIONS:
+            lines.append(f"| {kind} | {seconds:.2f} | | | | | |")
             continue
-        first = sum(row["is_found"] for row in own.values())
-        worse = sum(row["log_joint"] < whole[name]["log_joint"] - 1.0 for name, row in own.items())
-        lines.append(f"| {kind} | {shown} | {found} | {first} | {worse} |")
+        share = float(np.mean([row["shares"].get(kind, 0.0) for row in whole.values()]))
+        told = f"{share:.1%} | {share / seconds:.1%}".replace("%", " %")
+        line = f"| {kind} | {seconds:.2f} | {told} |"
+        line += f" {sum(row['found_by'] == kind for row in whole.values())} |"
+        if own:
+            worse = sum(
+                row["log_joint"] < whole[name]["log_joint"] - 1 for name, row in own.items()
+            )
+            line += f" {sum(row['is_found'] for row in own.values())} | {worse} |"
+        else:
+            line += " | |"
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 
@@ -320,7 +184,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
 
 
 def show() -> None:
-    print(tables(json.loads(FOUND.read_text())))
+    made = tables(json.loads(FOUND.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), {"moves": made}))
 
 
 def main() -> None:
