@@ -6,7 +6,8 @@ the planets in a new process and in one that has made a fit before.
     python -m benchmarks.beside show
 
 Each measurement is a process of its own, first of one revision, then of the other. What Numba
-compiles is compiled before and kept; what JAX compiles is kept if the revision itself keeps it.
+compiles is compiled before and kept, and so is Python's byte code, as where a package is installed;
+what JAX compiles is kept if the revision itself keeps it.
 Seconds of a cold fit are those of the whole command, `dvisr fit examples/planets.csv`. The results
 go into docs/beside.json; `show` writes a table of them in docs/speed.md.
 """
@@ -75,6 +76,7 @@ FIT = ("fit", "examples/planets.csv", "--target", "period", "--features", "a", "
 def run(folder: Path, code: str, *arguments: str) -> tuple[str, float]:
     """What a process printed last, and its seconds."""
     environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

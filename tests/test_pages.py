@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import re
@@ -17,6 +18,7 @@ from benchmarks import (
     fits_shown,
     kept,
     limits,
+    moves,
     network,
     noise,
     noiseless,
@@ -28,6 +30,7 @@ from benchmarks import (
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import WANTED, tables
 from benchmarks.pages import with_tables
+from benchmarks.watched import WITHOUT
 from tools import command_page
 
 import dvisr
@@ -101,15 +104,22 @@ def test_what_a_fit_takes_is_the_measurement() -> None:
     page = (DOCS / "speed.md").read_text()
     found = {
         module.__name__.rsplit(".", 1)[1]: json.loads(module.FOUND.read_text())
-        for module in (beside, limits, threads)
+        for module in (beside, limits, moves, threads)
     }
     made = {
         "beside": beside.table(found["beside"]),
         "limits": limits.table(found["limits"]),
+        "moves": moves.tables(found["moves"]),
         "threads": threads.table(found["threads"]),
     }
     assert with_tables(page, made) == page
     assert set(found["limits"]) == set(limits.TABLES)
+    searches = [(row["group"], row["name"], row["without"]) for row in found["moves"]]
+    cases = {case[:2] for case in searches}
+    kinds = (None, *WITHOUT)
+    assert sorted(collections.Counter(group for group, _ in cases).values()) == [7, 41, 42]
+    assert len(searches) == len({*searches}) == len(cases) * len(kinds)
+    assert {kind for *_, kind in searches} == set(kinds)
     assert all(row["is_same"] for row in found["threads"])
 
 

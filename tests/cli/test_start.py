@@ -55,6 +55,24 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == ""
 
 
+def test_ctrl_c_while_it_imports_is_one_line() -> None:
+    code = (
+        "import sys\n"
+        "class Stopped:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'pandas':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stopped())\n"
+        "from dvisr.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "fit", "examples/planets.csv", "--target", "period"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "dvisr: interrupted\n")
+
+
 def test_the_estimator_imports_nothing_that_only_output_needs() -> None:
     code = (
         "import sys; from dvisr import DVISRRegressor; "

@@ -239,6 +239,15 @@ def test_a_fit_in_the_place_of_another_says_so_and_takes_its_report(tmp_path: Pa
     assert load(tmp_path).functions_.equals(again.functions_)
 
 
+def test_a_run_that_was_broken_off_is_not_replaced_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken_off(monkeypatch, tmp_path, 1, 2)
+    with pytest.warns(UserWarning, match="the run that was broken off and that was in .* is repl"):
+        fitted(tmp_path, 1)
+    assert load(tmp_path).n_iter_ == 1
+
+
 def test_the_files_of_a_run(tmp_path: Path) -> None:
     made = fitted(tmp_path, 2)
     assert sorted(folder.read_manifest(tmp_path)) == [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dvisr import DVISRRegressor, load, new_operator
+from dvisr.constants import AbstractConstantPrior, Decades, Normal
 from dvisr.estimator import answers
 from dvisr.estimator.saving import FILE
 from dvisr.marginal import Weighed
@@ -105,6 +107,31 @@ def test_run_dir_saves(tmp_path: Path) -> None:
     X = np.linspace(0.0, 1.0, 8)[:, None]
     DVISRRegressor(operators=("+",), max_tokens=3, run_dir=tmp_path / "r").fit(X, 2.0 * X[:, 0])
     assert load(tmp_path / "r").n_features_in_ == 1
+
+
+def test_a_folder_that_can_not_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    X = np.linspace(0.0, 1.0, 8)[:, None]
+    model = DVISRRegressor(operators=("+",), max_tokens=3, run_dir=tmp_path / "file" / "run")
+    with pytest.raises(ValueError, match=r"file/run' can't be made \(.*\): choose another one"):
+        model.fit(X, 2.0 * X[:, 0])
+    model.set_params(run_dir=None).fit(X, 2.0 * X[:, 0])
+    with pytest.raises(ValueError, match="can't be made"):
+        model.save(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize(
+    "prior", [Normal(0.0, 3.0), Normal(np.float64(1.5), 2), Decades(1e-6, 1e6), Decades()]
+)
+def test_a_prior_of_constants_that_is_an_object_is_kept(
+    tmp_path: Path, prior: AbstractConstantPrior
+) -> None:
+    X = np.linspace(0.0, 1.0, 8)[:, None]
+    words: dict[str, Any] = {"operators": ("+",), "max_tokens": 3, "random_state": 0}
+    made = DVISRRegressor(**words, constant_prior=prior, run_dir=tmp_path).fit(X, 2.0 * X[:, 0])
+    again = load(tmp_path)
+    assert again._problem.constant_prior == prior
+    assert again.log_evidence_ == made.log_evidence_
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "foreign", "missing"])

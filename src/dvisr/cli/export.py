@@ -41,10 +41,10 @@ def export(run: Path, form: str, indices: tuple[int, ...], top: int, out: str | 
     """Write out what `dvisr fit --out RUN` saved, in another form.
 
     text, latex and sympy give a formula a line, likeliest first, at its likeliest constants; python
-    a function of NumPy arrays for each; json everything that dvisr fit --json prints, with LaTeX;
-    csv a row a function, with probabilities, constants and their intervals of 90 %. draws are
-    equally likely draws from the posterior as CSV, of the constants and the noise: of all formulas
-    together, or with --index of one. netcdf is for ArviZ and needs --out.
+    a function of NumPy arrays for each; json what dvisr fit --json prints but for the seconds, with
+    LaTeX; csv a row a function, with probabilities, constants and their intervals of 90 %. draws
+    are equally likely draws from the posterior as CSV, of the constants and the noise: of all
+    formulas together, or with --index of one. netcdf is for ArviZ and needs --out.
     """
     check_run(run)
     if form == "netcdf" and (out is None or out == "-"):

@@ -108,8 +108,8 @@ def reproduce(
     code does; paper-ewma has the baseline that the paper's text names. network is ours (default is
     an older name of it): a policy that sees its place, Adam with cosine decay, trajectory balance
     with replay (with constants, trees filled several times), and a network that depends on the
-    budget of steps and samples. shallow has one layer of 128 units; the others are shallow with one
-    thing changed: a transformer, another objective.
+    budget of steps and samples. shallow has one layer (of 128 units in the scaling experiments);
+    the others are shallow with one thing changed: a transformer, another objective.
     """
     from dvisr.experiments import SCALING_SIZES, everything_in, experiments, write_pages
     from dvisr.experiments import reproduce as run_all

@@ -124,20 +124,7 @@ def compare(
     ]
     formulas = _formulas(texts, problems)
     seed, settings = seed_of(random_state), FitSettings()
-
-    solved: dict[int, Compared] = {}
-
-    def solve(number: int) -> None:
-        solved[number] = _compared(problems[number], formulas[number], seed, settings)
-
-    for_each(lambda: solve, range(len(texts)), threads_of(n_jobs))
-    found = [solved[number] for number in range(len(texts))]
-    if not any(one.is_defined for one in found):
-        raise ValueError(
-            f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "
-            f"logarithms and roots of negative values, divisions by zero, and values that are too "
-            f"large or too small for a computer"
-        )
+    found = _all_compared(problems, formulas, seed, settings, threads_of(n_jobs))
     found.sort(key=lambda one: (-one.weighed.log_marginal, str(one.expression)))
     return Comparison(
         make_table(found),
@@ -197,6 +184,29 @@ def _formulas(texts: Sequence[str], problems: Sequence[Problem]) -> list[_Formul
             raise ValueError(f"formula {number}, {text!r:.80}, is the same as {same}: list it once")
         formulas.append((expression, names))
     return formulas
+
+
+def _all_compared(
+    problems: Sequence[Problem],
+    formulas: Sequence[_Formula],
+    seed: int,
+    settings: FitSettings,
+    num_threads: int,
+) -> list[Compared]:
+    solved: dict[int, Compared] = {}
+
+    def solve(number: int) -> None:
+        solved[number] = _compared(problems[number], formulas[number], seed, settings)
+
+    for_each(lambda: solve, range(len(problems)), num_threads)
+    found = [solved[number] for number in range(len(problems))]
+    if not any(one.is_defined for one in found):
+        raise ValueError(
+            f"none of the formulas is defined on every row, {formulas[0][0]} for example: look for "
+            f"logarithms and roots of negative values, divisions by zero, and values that are too "
+            f"large or too small for a computer"
+        )
+    return found
 
 
 def _compared(problem: Problem, formula: _Formula, seed: int, settings: FitSettings) -> Compared:

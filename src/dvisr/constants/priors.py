@@ -14,6 +14,11 @@ import numpy as onp
 class AbstractConstantPrior(abc.ABC):
     """The constants of a tree are independent draws from it. It must be proper."""
 
+    @property
+    def spelling(self) -> str | None:
+        """How a user types it, if it has a name."""
+        return None
+
     @abc.abstractmethod
     def log_prob(self, np: Any, values: Any) -> Any:
         """The log density, elementwise, with the array namespace that is given."""
@@ -78,6 +83,10 @@ class Normal(AbstractConstantPrior):
     def sample(self, rng: onp.random.Generator, shape: tuple[int, ...]) -> onp.ndarray:
         return rng.normal(self.mean, self.std, shape)
 
+    @property
+    def spelling(self) -> str:
+        return f"normal:{float(self.mean)!r},{float(self.std)!r}"
+
     def __str__(self) -> str:
         return f"Normal, mean {self.mean:g}, standard deviation {self.std:g}"
 
@@ -131,6 +140,10 @@ class Decades(AbstractConstantPrior):
     def sample(self, rng: onp.random.Generator, shape: tuple[int, ...]) -> onp.ndarray:
         log_scale = rng.uniform(math.log(self.low), math.log(self.high), shape)
         return onp.exp(log_scale) * rng.standard_cauchy(shape)
+
+    @property
+    def spelling(self) -> str:
+        return f"decades:{float(self.low)!r},{float(self.high)!r}"
 
     def __str__(self) -> str:
         return (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dvisr.constants import AbstractConstantPrior
 from dvisr.library import OPERATORS, Token
 from dvisr.noise import AbstractNoise, noise_model
 from dvisr.settings import FitSettings
@@ -28,6 +29,8 @@ def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
             value = [_operator_name(operator) for operator in value]
         elif name == "noise" and isinstance(value, AbstractNoise):
             value = _noise_name(value)
+        elif name == "constant_prior" and isinstance(value, AbstractConstantPrior):
+            value = value.spelling or value
         elif name == "settings" and value is not None:
             value = value.as_dict()
         elif name == "random_state" and value is not None:

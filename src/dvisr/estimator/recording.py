@@ -61,9 +61,10 @@ class Recorder(AbstractKeeper):
     ) -> None:
         """A new run, in the place of what the folder had of an old one, its report included."""
         before = folder.read_manifest(self._place) if folder.is_run(self._place) else {}
-        if saving.FILE in before and can_be_resumed:  # else it goes on from that one
+        if before and can_be_resumed:  # else it goes on from that one
+            what = "fit" if saving.FILE in before else "run that was broken off and"
             warnings.warn(
-                f"the fit that was in {self._place} is replaced", UserWarning, stacklevel=4
+                f"the {what} that was in {self._place} is replaced", UserWarning, stacklevel=4
             )
             (self._place / folder.REPORT).unlink(missing_ok=True)
         self._note(f"begun with dvisr {dvisr.__version__}, seed {seed}")

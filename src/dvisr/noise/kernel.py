@@ -120,8 +120,16 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
     gives minus the log density of z (less that of 0), the weight (its slope over z) and the second
     derivative. The log joint density of residuals and log s is concave in log s for every model
     that keeps to `AbstractNoise.log_density`, so that its peak is found for certain."""
+    log_joint = _log_joint_of(row)
+    likeliest = _likeliest_of(log_joint)
+    return _squares_of(row, likeliest), _misfit_of(row, log_joint, likeliest)
 
-    @numba.njit(error_model="numpy", nogil=True)
+
+_inside = numba.njit(error_model="numpy", nogil=True)
+
+
+def _log_joint_of(row: Any) -> Any:
+    @_inside
     def log_joint(log_s, residuals, counts, parameters):
         """Of residuals and log s, less what a perfect fit has at s = 1, and its slope and minus
         its second derivative by log s."""
@@ -138,7 +146,11 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
             bend += counts[i] * z * z * (weight + curvature)
         return value, slope, bend
 
-    @numba.njit(error_model="numpy", nogil=True)
+    return log_joint
+
+
+def _likeliest_of(log_joint: Any) -> Any:
+    @_inside
     def likeliest(residuals, counts, parameters):
         """The log s at which the joint density is highest, its value there and minus its second
         derivative."""
@@ -167,7 +179,11 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
             value, slope, bend = log_joint(log_s, residuals, counts, parameters)
         return log_s, value, max(bend, 1e-12)
 
-    @numba.njit(error_model="numpy", nogil=True)
+    return likeliest
+
+
+def _squares_of(row: Any, likeliest: Any) -> Any:
+    @_inside
     def squares(residuals, counts, parameters, weights, curvatures):
         for i in range(len(residuals)):
             if not abs(residuals[i]) < _FURTHEST:
@@ -185,18 +201,26 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
                 weights[i] = factor * row(residuals[i] * shrink, parameters)[1]
         return max(whole - rate, 0.0)
 
-    @numba.njit(error_model="numpy", nogil=True)
+    return squares
+
+
+def _misfit_of(row: Any, log_joint: Any, likeliest: Any) -> Any:
+    @_inside
+    def at_given_scale(residuals, counts, parameters, weights, curvatures):
+        total = 0.0
+        for i in range(len(residuals)):
+            rho, weight, curvature = row(residuals[i], parameters)
+            total += counts[i] * rho
+            if len(weights) > 0:
+                weights[i] = weight
+            if len(curvatures) > 0:
+                curvatures[i] = curvature
+        return total
+
+    @_inside
     def misfit(residuals, counts, parameters, weights, curvatures):
         if parameters[IS_INFERRED] == 0.0:
-            total = 0.0
-            for i in range(len(residuals)):
-                rho, weight, curvature = row(residuals[i], parameters)
-                total += counts[i] * rho
-                if len(weights) > 0:
-                    weights[i] = weight
-                if len(curvatures) > 0:
-                    curvatures[i] = curvature
-            return total
+            return at_given_scale(residuals, counts, parameters, weights, curvatures)
         for i in range(len(residuals)):
             if not abs(residuals[i]) < _FURTHEST:
                 return np.inf
@@ -235,7 +259,7 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
         perfect = math.lgamma(power) - math.log(2.0) - power * math.log(parameters[RATE])
         return perfect - (top + math.log(total * gap))
 
-    return squares, misfit
+    return misfit
 
 
 def kernel_of(row: Any, own: tuple[float, ...] = ()) -> NoiseKernel:

@@ -142,7 +142,12 @@ def commit(folder: Path, changed: Mapping[str, bytes], dropped: Collection[str] 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """The right to write a run, which one program at a time has, and one thread of it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"the folder {str(folder)!r} can't be made ({error.strerror}): choose another one"
+        ) from None
     number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
