@@ -10,7 +10,8 @@ each. The other cases are the seven laws of docs/fits.md and the formulas withou
 Programs are compiled before. Each process has one of the cores, so that all searches of a run have
 the same; of one core the start alone takes two seconds and more. What was measured goes to
 docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` makes
-tables of docs/speed.md of it.
+tables of docs/speed.md of it. The file also has what was found of kinds of moves that were dropped
+because of it, by the search that still had them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
 from benchmarks.network import problem_of
 from benchmarks.pages import with_tables
-from benchmarks.watched import FUNCTIONS, LISTED, PRIOR, WITHOUT, Watched
+from benchmarks.watched import FUNCTIONS, PRIOR, WITHOUT, Watched
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
-_TIMES_AS_LONG = {_LAWS: 1.0, _SEVEN: 1.0, _NOISELESS: 1.5}  # larger formulas take longer
+AGAIN = "nothing"  # the whole search once more: what chance makes of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +105,11 @@ def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bo
 
 
 def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[str, Any]]:
-    """The whole search, and one without each kind of move."""
+    """The whole search twice, and one without each kind of move."""
     rows = []
     case = case_of(folder, group, name)
-    seconds *= _TIMES_AS_LONG[group]
-    Watched(case.problem, None).run(seconds)  # so that what is compiled and listed once is there
-    for without in (None, *WITHOUT):
+    Watched(case.problem, None).run(seconds / 2)  # what is compiled and listed once is there then
+    for without in (None, AGAIN, *WITHOUT):
         watched = Watched(case.problem, without)
         tokens = watched.run(seconds)
         rows.append(
@@ -131,9 +131,9 @@ def measure(
     folder: Path, seconds: float, processes: int, done: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     spawned = multiprocessing.get_context("spawn")
-    cores = spawned.SimpleQueue()
+    cores, own = spawned.SimpleQueue(), sorted(os.sched_getaffinity(0))
     for number in range(processes):
-        cores.put(sorted(os.sched_getaffinity(0))[number])
+        cores.put(own[number % len(own)])
     with ProcessPoolExecutor(processes, spawned, _keep_to_a_core, (cores,)) as pool:
         left = [(group, name) for group, name in names(folder) if name not in done]
         for work in [pool.submit(measured, folder, *one, seconds) for one in left]:
@@ -153,34 +153,76 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"search each. With all moves the formula comes first for {firsts}.",
         "",
         "| move | seconds | of the posterior, visited by it first | in a second | it was the first "
-        "to visit the likeliest | without it the formula comes first for | without it the "
-        "likeliest is worse by more than 1 nat for |",
+        "to visit the likeliest | without it the formula comes first for | and the likeliest is "
+        "worse, better by more than 1 nat for |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for kind in (LISTED, FUNCTIONS, *list(WITHOUT)[1:], PRIOR):
+    measured = list(dict.fromkeys(row["without"] for row in rows if row["without"] is not None))
+    for kind in (*measured[:2], FUNCTIONS, *measured[2:], PRIOR):
         own = {row["name"]: row for row in rows if row["without"] == kind}
-        seconds = float(np.mean([row["spent"].get(kind, 0.0) for row in whole.values()]))
-        if kind == FUNCTIONS:
-            lines.append(f"| {kind} | {seconds:.2f} | | | | | |")
-            continue
-        share = float(np.mean([row["shares"].get(kind, 0.0) for row in whole.values()]))
-        told = f"{share:.1%} | {share / seconds:.1%}".replace("%", " %")
-        line = f"| {kind} | {seconds:.2f} | {told} |"
-        line += f" {sum(row['found_by'] == kind for row in whole.values())} |"
-        if own:
-            worse = sum(
-                row["log_joint"] < whole[name]["log_joint"] - 1 for name, row in own.items()
-            )
-            line += f" {sum(row['is_found'] for row in own.values())} | {worse} |"
-        else:
-            line += " | |"
-        lines.append(line)
+        lines.append(f"| {kind} | {_of_the_whole(kind, whole)} | {_without(own, whole)} |")
     return "\n".join(lines) + "\n"
 
 
-def tables(rows: list[dict[str, Any]]) -> str:
+def _of_the_whole(kind: str, whole: dict[str, dict[str, Any]]) -> str:
+    """Of a kind of move among all: seconds, share of the posterior, share in a second, and how
+    often it was the first to visit the likeliest."""
+    if kind == AGAIN:
+        return " | | | "
+    seconds = float(np.mean([row["spent"].get(kind, 0.0) for row in whole.values()]))
+    if kind == FUNCTIONS:
+        return f"{seconds:.2f} | | | "
+    share = float(np.mean([row["shares"].get(kind, 0.0) for row in whole.values()]))
+    rate = share / seconds if seconds else 0.0
+    first = sum(row["found_by"] == kind for row in whole.values())
+    return f"{seconds:.2f} | {100 * share:.1f} % | {100 * rate:.1f} % | {first}"
+
+
+def _without(own: dict[str, dict[str, Any]], whole: dict[str, dict[str, Any]]) -> str:
+    """Of searches without a kind of move: how often the formula comes first, and how often the
+    likeliest is worse, and better, than with all."""
+    if not own:
+        return " | "
+    gains = np.array([row["log_joint"] - whole[name]["log_joint"] for name, row in own.items()])
+    worse, better = (gains < -1.0).sum(), (gains > 1.0).sum()
+    return f"{sum(row['is_found'] for row in own.values())} | {worse}, {better}"
+
+
+def dropped_table(rows: list[dict[str, Any]]) -> str:
+    """Of kinds of moves that the search no longer has: all cases in one line."""
+    whole = {row["name"]: row for row in rows if row["without"] is None}
+    lines = [
+        "| move that was dropped | cases | of the posterior, visited by it first | it was the "
+        "first to visit the likeliest | the formula comes first for, with it | without it | and the "
+        "likeliest is worse, better by more than 1 nat for |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for kind in dict.fromkeys(row["without"] for row in rows if row["without"] is not None):
+        own = {row["name"]: row for row in rows if row["without"] == kind}
+        share = float(np.mean([row["shares"].get(kind, 0.0) for row in whole.values()]))
+        first = sum(row["found_by"] == kind for row in whole.values())
+        found = sum(row["is_found"] for row in whole.values())
+        lines.append(
+            f"| {kind} | {len(own)} | {100 * share:.1f} % | {first} | {found} | "
+            f"{_without(own, whole)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def tables(found: dict[str, list[dict[str, Any]]]) -> str:
+    rows = found["searches"]
     groups = dict.fromkeys(row["group"] for row in rows)
-    return "\n".join(table([row for row in rows if row["group"] == group]) for group in groups)
+    made = [table([row for row in rows if row["group"] == group]) for group in groups]
+    return "\n".join([*made, dropped_table(found["dropped"])])
+
+
+def _write(found: dict[str, list[dict[str, Any]]]) -> None:
+    """A line a search."""
+    parts = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]"
+        for name, rows in found.items()
+    ]
+    FOUND.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def show() -> None:
@@ -197,12 +239,13 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
     asked = parser.parse_args()
     if asked.what == "run":
-        rows = json.loads(FOUND.read_text()) if asked.missing else []
+        found = json.loads(FOUND.read_text()) if FOUND.exists() else {"dropped": []}
+        rows = found.get("searches", []) if asked.missing else []
         done = {row["name"] for row in rows}
         for made in measure(asked.data, asked.seconds, asked.processes, done):
             rows += made
             print(f"{made[0]['group']}: {made[0]['name']}", flush=True)
-            FOUND.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+            _write({"searches": rows, "dropped": found["dropped"]})
     show()
 
 

@@ -233,7 +233,7 @@ FAULTS: dict[str, Callable[[Law, np.random.Generator], Table]] = {
 }
 
 
-def cases(only: str | None) -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     for law in LAWS:
         for seed in range(_OF_EACH_GOOD):
             yield Case(GOOD, law.name, seed)
@@ -354,11 +354,12 @@ def in_short(rows: list[dict[str, Any]]) -> str:
     fine = [row["verdict"] for row in rows if row["kind"] == GOOD]
     planted = [row["verdict"] for row in rows if row["kind"] in FAULTS]
     noticed = sum(word != "ok" for word in planted)
+    counts = {word: fine.count(word) for word in ("ok", "caution", "do-not-trust")}
     return (
-        f"Of {len(fine)} good fits the verdict is ok for {fine.count('ok')}, caution for "
-        f"{fine.count('caution')} and do-not-trust for {fine.count('do-not-trust')}. Of "
-        f"{len(planted)} with a planted fault ({len(FAULTS)} kinds: outliers, a missing term, a "
-        f"search that was too short, ...) it is not ok for {noticed}."
+        f"Of {len(fine)} good fits in small languages, all trees weighed, the verdict is ok for "
+        f"{counts['ok']}, caution for {counts['caution']} and do-not-trust for "
+        f"{counts['do-not-trust']}. Of {len(planted)} with a planted fault ({len(FAULTS)} kinds: "
+        f"outliers, a missing term, a search that was too short, ...) it is not ok for {noticed}."
     )
 
 
@@ -430,7 +431,7 @@ def main() -> None:
     if asked.what == "show":
         show()
         return
-    chosen = [case for case in cases(None) if asked.only in (None, case.kind)]
+    chosen = [case for case in cases() if asked.only in (None, case.kind)]
     of_data: list[tuple[Path, str]] = []
     if asked.only in (None, "feynman"):
         if asked.data and (Path(asked.data) / "feynman10" / "laws.csv").is_file():

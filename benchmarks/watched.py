@@ -1,4 +1,6 @@
-"""A search that is watched: what kind of move was the first to visit a tree, and what each took."""
+"""A search that is watched: what kind of move was the first to visit a tree, and what each took of
+the processor's seconds: those of the thread that it ran in, so that nothing counts twice; the
+network has what no other kind has had."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.network import BATCH
+from dvisr.fitting.beside import is_busy
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.search import Search
 from dvisr.search.pairing import Pairing
@@ -22,7 +25,7 @@ LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws
 FUNCTIONS = "likely functions listed, for contexts and pairs"
 CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
 NEIGHBOURS, HOLES = "neighbours", "contexts of good trees filled"
-SWEEPS, REFINED = "all small changes of good trees", "constants replaced by subtrees"
+REFINED = "constants replaced by subtrees"
 # By kind of move: the settings without it. The prior's draws cost next to nothing, and start it.
 WITHOUT: dict[str, dict[str, Any]] = {
     LISTED: {"likeliest_trees": 10},
@@ -31,7 +34,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     PAIRS: {"paired_at_start": 0},
     NEIGHBOURS: {"neighbours": 0},
     HOLES: {"matched_trees": 0},
-    SWEEPS: {"swept": 0},
     REFINED: {"refined": 0},
 }
 _MIXED = (LISTED, NEIGHBOURS)  # what other kinds have made is visited among these
@@ -46,19 +48,28 @@ class Watched:
         settings = dataclasses.replace(own, search=changed)
         self.search = Search(problem, settings, num_samples=BATCH, seed=0, num_threads=1)
         self._seconds: dict[str, float] = collections.defaultdict(float)
-        self._beside: dict[str, float] = collections.defaultdict(float)  # of other threads
+        self._beside: dict[str, float] = collections.defaultdict(float)  # of the pairs' thread
         self._first: list[str] = []  # of each form: the kind that visited it
         self._kinds = [LISTED]
         self._origin: dict[bytes, str] = {}  # of trees that are visited among others
         self._watch()
-        if without != NETWORK:
-            self._prepare()
+        self._has_network = without != NETWORK
+        self._began = time.process_time(), time.thread_time()
+        if self._has_network:
+            self.search.prepare()
+            self._timed(self.search.network, "begin", NETWORK)
 
     def run(self, seconds: float) -> tuple[int, ...]:
         """The tokens of the likeliest form after so many seconds."""
         limit = Limit()
         limit._search_end = time.perf_counter() + seconds
         self.search.run(1000, limit)
+        if self._has_network:
+            of_all, own = self._began
+            others = time.process_time() - of_all - (time.thread_time() - own)
+            self._seconds[NETWORK] += max(0.0, others - sum(self._beside.values()))
+        while is_busy():  # what it began must not go on beside the next search
+            time.sleep(0.01)
         return tuple(int(t) for t in self.search.visited.form_tree[self._best] if t >= 0)
 
     def found(self) -> dict[str, Any]:
@@ -84,29 +95,12 @@ class Watched:
     def _best(self) -> int:
         return int(np.argmax(self.search.visited.form_log_joint))
 
-    def _prepare(self) -> None:
-        """The network begins to read and draw, in a thread of its own."""
-        began = time.perf_counter()
-        self.search.prepare()
-        network = self.search.network
-        assert network is not None
-
-        def note(_: Any) -> None:
-            self._beside[NETWORK] += time.perf_counter() - began
-
-        network._first.add_done_callback(note)  # type: ignore[attr-defined]
-        self._timed(network, "begin", NETWORK)
-
     def _watch(self) -> None:
         search = self.search
         self._timed(search, "_explore", NEIGHBOURS)
         self._timed(search, "_match", HOLES)
-        through, phase, draw = search._go_through, search.teller.phase, search.sampler.draw
-
-        def go_through(parents: Any, done: Any, room: int, changes: Any, island: int) -> None:
-            kind = SWEEPS if changes == search.sweep.changes else REFINED
-            with self._kind(kind):
-                through(parents, done, room, changes, island)
+        self._timed(search, "_refine", REFINED)
+        phase, draw = search.teller.phase, search.sampler.draw
 
         @contextmanager
         def told(name: str) -> Iterator[Any]:
@@ -118,7 +112,6 @@ class Watched:
             with self._kind(PRIOR):
                 return self._remembered(draw(count, rng), PRIOR)
 
-        search._go_through = go_through  # type: ignore[method-assign]
         search.teller.phase = told  # type: ignore[method-assign]
         search.sampler.draw = drawn  # type: ignore[method-assign]
         search._pairs = self._pairs  # type: ignore[method-assign]
@@ -126,9 +119,9 @@ class Watched:
 
     def _noting(self, trees: np.ndarray, *arguments: Any, **options: Any) -> np.ndarray:
         """Visits trees, and notes who made those of new forms; seconds are shared out by trees."""
-        kind, began = self._kinds[-1], time.perf_counter()
+        kind, began = self._kinds[-1], time.thread_time()
         numbers = self._visit(trees, *arguments, **options)
-        spent = time.perf_counter() - began
+        spent = time.thread_time() - began
         kinds = [kind] * len(trees)
         if kind in _MIXED:
             kinds = [self._origin.get(tree.tobytes(), kind) for tree in trees]
@@ -147,18 +140,18 @@ class Watched:
         search, own = self.search, self.search.settings.search
         parts = [np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)]
         try:
-            began = time.perf_counter()
+            began = time.thread_time()
             table = search.matching
             if own.matched_at_start:
                 made = table.likeliest(own.matched_at_start, search._is_late)
-                self._beside[CONTEXTS] += time.perf_counter() - began
+                self._beside[CONTEXTS] += time.thread_time() - began
                 parts.append(self._remembered(made, CONTEXTS))
-            began = time.perf_counter()
+            began = time.thread_time()
             if own.paired_at_start:
                 pairing = Pairing(search.problem, table, own.pair_functions)
                 threads = search.engine.num_threads
                 made = pairing.likeliest(own.paired_at_start, threads, search._is_late)
-                self._beside[PAIRS] += time.perf_counter() - began
+                self._beside[PAIRS] += time.thread_time() - began
                 parts.append(self._remembered(made, PAIRS))
         except OutOfTime:
             pass
@@ -172,13 +165,13 @@ class Watched:
     @contextmanager
     def _kind(self, name: str) -> Iterator[None]:
         """While it lasts, what is visited is of that kind; seconds go to the innermost."""
-        began, within = time.perf_counter(), sum(self._seconds.values())
+        began, within = time.thread_time(), sum(self._seconds.values())
         self._kinds.append(name)
         try:
             yield
         finally:
             self._kinds.pop()
-            spent = time.perf_counter() - began
+            spent = time.thread_time() - began
             self._seconds[name] += spent - (sum(self._seconds.values()) - within)
 
     def _timed(self, owner: Any, name: str, kind: str) -> None:

@@ -114,12 +114,12 @@ def test_what_a_fit_takes_is_the_measurement() -> None:
     }
     assert with_tables(page, made) == page
     assert set(found["limits"]) == set(limits.TABLES)
-    searches = [(row["group"], row["name"], row["without"]) for row in found["moves"]]
-    cases = {case[:2] for case in searches}
-    kinds = (None, *WITHOUT)
+    searches = [(row["group"], row["name"], row["without"]) for row in found["moves"]["searches"]]
+    cases, kinds = {case[:2] for case in searches}, {kind for *_, kind in searches}
     assert sorted(collections.Counter(group for group, _ in cases).values()) == [7, 41, 42]
     assert len(searches) == len({*searches}) == len(cases) * len(kinds)
-    assert {kind for *_, kind in searches} == set(kinds)
+    assert kinds == {None, moves.AGAIN, *WITHOUT}
+    assert not {row["without"] for row in found["moves"]["dropped"]} & {*WITHOUT}
     assert all(row["is_same"] for row in found["threads"])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 _AT_LEAST_ONE = (
     "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
     "trees_at_once", "points_at_once", "max_forms", "num_fresh", "num_draws", "most_forms",
+    "matches_a_context", "first_batches", "most_taught", "best_of_size", "small_tokens",
 )  # fmt: skip
 
 
@@ -47,11 +48,12 @@ class SearchSettings:
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
         Draws from the prior and from the network, for each sample of a step.
-    swept, refined : int
-        Trees a step, most promising first, all small changes (refinements) of which are tried.
-    small_tokens, most_small, most_changes : int
-        Of the trees that replace a subtree in a sweep: the largest size, and the most of them,
-        likeliest first; and the most changes of one tree.
+    refined : int
+        Trees a step, most promising first, all refinements of which are tried: a small tree in the
+        place of a constant.
+    small_tokens, most_small, most_refinements : int
+        Of these small trees: the largest size, and the most of them, likeliest first; and the most
+        refinements of one tree.
     varied_above : float
         The share of the posterior from which at the end the constants of a form are written out as
         numbers and put elsewhere.
@@ -127,11 +129,10 @@ class SearchSettings:
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25
-    swept: int = 2
     refined: int = 4
     small_tokens: int = 5
     most_small: int = 2_000
-    most_changes: int = 500
+    most_refinements: int = 500
     varied_above: float = 5e-4
     most_numbers: int = 500
     most_chained: int = 40

@@ -101,10 +101,10 @@ def test_an_answer_that_is_none(run: Path, tmp_path: Path, name: str) -> None:
         ("max_tokens = 5", "max_tokens = -5", "max_tokens"),
         ('operators = ["+", "*"]', 'operators = ["+", "import os"]', "import os"),
         ("seed = 0", "seed = -1", "its seed is -1"),
-        ("format = 5", "format = 3", "another version"),
+        ("format = 6", "format = 3", "another version"),
         ('fingerprint = "', 'fingerprint = "00', "its columns are others"),
         ("num_starts = 8", "num_starts = 8\nunknown = 1", "no setting 'unknown'"),
-        ("format = 5", "format = ", "can't be read"),
+        ("format = 6", "format = ", "can't be read"),
     ],
 )
 def test_settings_that_are_none(
@@ -131,7 +131,7 @@ SEARCHES: dict[str, tuple[Callable[[Arrays, Values], Any], str]] = {
     "kind": (lambda a, v: put(v, "random", "kind", "MT19937"), "of another kind"),
     "seed": (lambda a, v: put(v, "seed", 5), "another search"),
     "history": (lambda a, v: put(v, "history", 0, "step", 9), "history of step 1"),
-    "missing": (lambda a, v: a.pop("swept.0"), "swept.0"),
+    "missing": (lambda a, v: a.pop("refined.0"), "refined.0"),
     "none": (lambda a, v: put(v, "history", 3), "no snapshot"),
     "weights": (lambda a, v: a.pop("network.num_drawn"), "num_drawn"),
 }

@@ -77,6 +77,22 @@ def test_what_agrees_on_the_data_alone_is_two_functions() -> None:
     assert merged(engine, trees, probe_rows(rows)) == [[0], [1]]
 
 
+def test_small_values_count_as_much_as_their_noise_is_small() -> None:
+    """Of noise in proportion to y, or of error bars over decades: one more is nothing at a million
+    and several standard deviations at 1."""
+    rng = np.random.default_rng(0)
+    x = np.geomspace(1.0, 100.0, 30)
+    y = x**3 * np.exp(rng.normal(0.0, 0.1, 30))
+    library = Library.create(["+", "*", "1"], ["x"], constants=True)
+    trees = np.full((3, 7), -1, dtype=np.int8)
+    for row, text in enumerate(("x * x * x", "x * x * x + 1", "x * (x * x)")):
+        tokens = parse(text, library).tokens
+        trees[row, : len(tokens)] = tokens
+    for likelihood in (make_likelihood(y, "relative"), make_likelihood(y, "infer", y_err=0.1 * y)):
+        engine = Engine(library, x[:, None], likelihood, Normal(0.0, 10.0), num_threads=1)
+        assert merged(engine, trees, probe_rows(x[:, None])) == [[0, 2], [1]]
+
+
 def test_undefined_at_different_rows_is_two_functions() -> None:
     probes = np.array([[1.5, 0.5], [1.5, 3.0]])  # at the second, x < z
     texts = ("x * c", "x * c + (sqrt(x - z) - sqrt(x - z))", "x * c + (log(x) - log(x))")

@@ -14,7 +14,8 @@ import pandas as pd
 
 import dvisr
 from dvisr.estimator import saving
-from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, SearchFitter
+from dvisr.fitting.fitters import AbstractFitter, SearchFitter
+from dvisr.fitting.keeping import AbstractKeeper
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.problem import Problem
 from dvisr.runs import BrokenFile, files, folder, packing

@@ -233,15 +233,15 @@ class DVISRRegressor(
             saving.check_can_be_saved(self.run_dir, self)
         problem = self._problem_of(data, sample_weight)
         fitter = self._fitter_for()
-        seed = seed_of(self.random_state)
+        before = fitter.going_on(problem, budget) if isinstance(fitter, SearchFitter) else None
+        seed = seed_of(self.random_state) if before is None else before.seed
         self._target, self._command = target, command
         if self.run_dir is None:
             return self._fitted(fitter, problem, budget, seed, progress, None)
-        goes_on = isinstance(fitter, SearchFitter) and fitter.goes_on(problem, budget)
         place = Path(self.run_dir)
         with folder.lock(place):
             recorder = Recorder(place)
-            recorder.begin(self, problem, seed, can_be_resumed=not goes_on)
+            recorder.begin(self, problem, seed, can_be_resumed=before is None)
             return self._fitted(fitter, problem, budget, seed, progress, recorder)
 
     def _budget(self) -> Budget:

@@ -29,7 +29,7 @@ RUN = "run.toml"
 DATA = "data.safetensors"
 FILE = "model.safetensors"
 HISTORY = "history.csv"
-FORMAT = 5
+FORMAT = 6
 _PACKAGES = ("numpy", "scipy", "numba", "jax", "equinox")
 _WRONG = (
     KeyError,

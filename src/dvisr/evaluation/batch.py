@@ -29,6 +29,7 @@ def evaluate_batch(
     tokens: np.ndarray,
     X: np.ndarray,
     constants: np.ndarray | None = None,
+    num_threads: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate many trees at all points in float64.
 
@@ -43,6 +44,8 @@ def evaluate_batch(
     constants : numpy.ndarray, (trees, length), optional
         The value of each constant token at its place; other entries are ignored. Zeros unless
         given.
+    num_threads : int, optional
+        All cores, if not given.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def evaluate_batch(
         )  # fmt: skip
 
     # Threads of our own rather than Numba's: those must not be started from two threads at once.
-    num_threads = min(os.cpu_count() or 1, 1 + len(tokens) // _TREES_A_THREAD)
+    num_threads = min(num_threads or os.cpu_count() or 1, 1 + len(tokens) // _TREES_A_THREAD)
     edges = np.linspace(0, len(tokens), num_threads + 1).astype(int)
     parts = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
     for_each(lambda: run, parts, num_threads)

@@ -43,9 +43,30 @@ if TYPE_CHECKING:
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
 
 
-@functools.lru_cache(maxsize=2)
 def network_of(name: str) -> DataNetwork:
-    """Of a file, or "pretrained": the weights that come with the package."""
+    """Of a file, or "pretrained": the weights that come with the package. Read once, and again
+    where the file was written anew."""
+    return _network(*_version(name))
+
+
+def digest_of(name: str) -> str:
+    """Of the weights of `network_of`."""
+    return _digest(*_version(name))
+
+
+def _version(name: str) -> tuple[str, int, int]:
+    """The name, and what tells a file from one that was there before."""
+    if name == "pretrained":
+        return name, 0, 0
+    try:
+        status = Path(name).stat()
+    except OSError:  # reading it says what is wrong
+        return name, 0, 0
+    return name, status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=2)
+def _network(name: str, written: int, size: int) -> DataNetwork:
     if name != "pretrained":
         return load_network(Path(name))[0]
     with resources.as_file(resources.files("dvisr.pretraining") / "network.safetensors") as path:
@@ -53,9 +74,8 @@ def network_of(name: str) -> DataNetwork:
 
 
 @functools.lru_cache(maxsize=2)
-def digest_of(name: str) -> str:
-    """Of the weights of `network_of`."""
-    return digest(named_arrays(network_of(name)))
+def _digest(name: str, written: int, size: int) -> str:
+    return digest(named_arrays(_network(name, written, size)))
 
 
 def why_not(problem: Problem) -> str:

@@ -14,11 +14,11 @@ from dvisr.checks import Check, Verdict
 from dvisr.fitting import checks
 from dvisr.fitting.building import make_posterior, moved
 from dvisr.fitting.front import front
+from dvisr.fitting.keeping import AbstractKeeper, keep, nothing
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.other_priors import other_priors
 from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.search import Search
-from dvisr.fitting.snapshots import Snapshot, restore, taken
 from dvisr.fitting.telling import stopped_by, visited_values
 from dvisr.fitting.training import distance_to_visited, draw_afresh
 from dvisr.fitting.weighing import FormWeigher
@@ -81,21 +81,6 @@ class Outcome:
     is_interrupted: bool
 
 
-class AbstractKeeper(abc.ABC):
-    """Keeps a search on disk while it is made, and has what was kept of it before."""
-
-    @abc.abstractmethod
-    def kept(self) -> Snapshot | None:
-        """Where the search goes on from; None for the beginning."""
-
-    @abc.abstractmethod
-    def after_step(self, snapshot: Snapshot) -> None: ...
-
-    @abc.abstractmethod
-    def after_search(self) -> None:
-        """Before what was found is weighed."""
-
-
 class AbstractFitter(abc.ABC):
     """`tests/fitting/test_contract.py` holds both fitters to this: from a problem, a budget and a
     seed to an outcome; the same seed and number of steps give the same outcome."""
@@ -142,17 +127,27 @@ class SearchFitter(AbstractFitter):
         limit = Limit(self._max_time(budget), should_stop, budget.began)
         with limit.compiling_apart():
             search = self._search_of(problem, budget, seed, progress)
-            begun = len(search.history)
-            if keeper is not None:
-                _keep(search, keeper, budget.num_steps)
-            is_whole = self._searched(search, begun, budget.num_steps, limit)
-            if keeper is not None:
-                keeper.after_search()
-            search.is_whole, search.after_step = False, _nothing
-            search.heed(limit.is_over)
-            self.search = search
-            outcome = self._outcome(search, limit, is_whole)
-            search.teller = Teller()
+            try:
+                search.prepare()
+                return self._made(search, budget, limit, keeper)
+            except BaseException:
+                search.abandon()
+                raise
+
+    def _made(
+        self, search: Search, budget: Budget, limit: Limit, keeper: AbstractKeeper | None
+    ) -> Outcome:
+        begun = len(search.history)
+        if keeper is not None:
+            keep(search, keeper, budget.num_steps)
+        is_whole = self._searched(search, begun, budget.num_steps, limit)
+        if keeper is not None:
+            keeper.after_search()
+        search.is_whole, search.after_step = False, nothing
+        search.heed(limit.is_over)
+        self.search = search
+        outcome = self._outcome(search, limit, is_whole)
+        search.teller = Teller()
         if search.network is not None and not search.network.is_ready():
             search.network = None  # should the search go on, it has another
         return outcome
@@ -160,8 +155,8 @@ class SearchFitter(AbstractFitter):
     def _search_of(
         self, problem: Problem, budget: Budget, seed: int, progress: Progress | None
     ) -> Search:
-        search = self.search
-        if search is None or not self.goes_on(problem, budget):
+        search = self.going_on(problem, budget)
+        if search is None:
             search = Search(
                 problem,
                 self.settings,
@@ -169,22 +164,18 @@ class SearchFitter(AbstractFitter):
                 seed=seed,
                 num_threads=budget.num_threads,
             )
+        else:
+            search.engine.use_threads(budget.num_threads)
         search.problem = problem  # the same, but for the order of the rows in the user's table
         search.teller = Teller(progress)
-        try:
-            search.prepare()
-        except BaseException:
-            if search.network is not None:
-                search.network.give_up()
-            raise
         return search
 
-    def goes_on(self, problem: Problem, budget: Budget) -> bool:
-        """Whether a fit of that goes on where the one before ended."""
-        search = self.search
-        return search is not None and search.continues(
-            problem, self.settings, self._num_samples(budget)
-        )
+    def going_on(self, problem: Problem, budget: Budget) -> Search | None:
+        """The search before, if a fit of that goes on where it ended."""
+        search, num_samples = self.search, self._num_samples(budget)
+        if search is None or not search.continues(problem, self.settings, num_samples):
+            return None
+        return search
 
     def _max_time(self, budget: Budget) -> float | None:
         """So many steps take what they take; without a number of them there is a limit."""
@@ -254,6 +245,7 @@ class SearchFitter(AbstractFitter):
             weigher.vary(limit)
             weigher.weigh_likely(limit)
         weigher.weigh_rest(limit)
+        is_whole_answer = is_whole and not self._is_cut_short(weigher, limit)
         with phase("merging equal functions"):
             posterior = make_posterior(weigher)
         if measured and network is not None:
@@ -278,14 +270,19 @@ class SearchFitter(AbstractFitter):
                 **visited_values(search, posterior),
                 "r2": r2,
                 "other_priors": {other.name: other.as_rows() for other in others},
-                "stopped_by": stopped_by(is_whole, limit.is_stopped()),
+                "stopped_by": stopped_by(is_whole_answer, limit.is_stopped()),
                 **measured,
             },
             elbo=measured.get("elbo", posterior.log_evidence),
             history=pd.DataFrame([vars(report) for report in search.history]),
             front=front(search),
-            is_interrupted=not is_whole or limit.is_stopped(),
+            is_interrupted=not is_whole_answer or limit.is_stopped(),
         )
+
+    @staticmethod
+    def _is_cut_short(weigher: FormWeigher, limit: Limit) -> bool:
+        """Whether there was no time to weigh what is likely: with more, the answer would differ."""
+        return limit.weighing_is_over() and weigher.left_share() > 0.0
 
     def _checks(
         self,
@@ -325,22 +322,3 @@ class SearchFitter(AbstractFitter):
         elif not posterior.is_exact:
             made.append(checks.unsure_check(len(weigher.in_doubt())))
         return made
-
-
-def _keep(search: Search, keeper: AbstractKeeper, num_steps: int | None) -> None:
-    """Go on from what was kept; keep every whole step from there on."""
-    if search.is_enumerated:
-        return
-    snapshot = keeper.kept()
-    if snapshot is not None and snapshot.serves(num_steps):
-        try:
-            restore(search, snapshot)
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"what was kept of the search is not as it was written ({error}): fit again"
-            ) from None
-    search.after_step = lambda: keeper.after_step(taken(search, num_steps))
-
-
-def _nothing() -> None:
-    pass

@@ -166,4 +166,5 @@ class Heard:
             yield self
         finally:
             for kind, handler in self._before.items():
-                signal.signal(kind, handler)
+                # None is a handler that was not set by Python, and can't be set by it again.
+                signal.signal(kind, signal.SIG_DFL if handler is None else handler)

@@ -49,11 +49,15 @@ def matched(one: Expression, weighed: Weighed, two: Expression, X: np.ndarray) -
 def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[int]]:
     """Groups of trees whose best fits under a flat prior are one function, on the data and beside
     them. Where constants do the same work in another way the best fit is the same to the last
-    digits; where one tree can do more than another it is not."""
-    flat = engine.with_prior(Normal(0.0, 1e13))
+    digits; where one tree can do more than another it is not. Fits are compared as the likelihood
+    compares them with y: through its link, in units of each row's scale."""
+    flat, likelihood = engine.with_prior(Normal(0.0, 1e13)), engine.likelihood
     X = np.concatenate([engine.X, probes])
-    unit = float(np.abs(engine.likelihood.y).max()) or 1.0  # so that no square overflows
-    y = engine.likelihood.y / unit
+    scale = np.asarray(likelihood.scale)  # beside the data, the largest
+    scale = np.concatenate([scale, np.full(len(probes), scale.max())])
+    y = likelihood.linked(np, likelihood.y) / scale[: len(likelihood.y)]
+    unit = float(np.abs(y).max()) or 1.0  # so that no square overflows
+    y = y / unit
     values = []
     for tree in trees:
         fitted = flat.polish(tree)
@@ -61,7 +65,8 @@ def merged(engine: Engine, trees: np.ndarray, probes: np.ndarray) -> list[list[i
         expression = Expression(engine.library, tokens)
         constants = [np.asarray(value) for value in fitted]
         found, defined = evaluate(expression, X, constants[: expression.num_constants])
-        values.append(np.where(defined, np.broadcast_to(found, (len(X),)), np.nan) / unit)
+        found = np.where(defined, np.broadcast_to(found, (len(X),)), np.nan)
+        values.append(likelihood.linked(np, found) / scale / unit)
     spread = float(np.std(y)) or 1.0
     groups: list[list[int]] = []
     for place, row in enumerate(values):

@@ -23,8 +23,9 @@ from dvisr.counting import count_trees
 from dvisr.diagnostics import importance_weights
 from dvisr.expression import Expression
 from dvisr.fitting import checks
-from dvisr.fitting.fitters import AbstractFitter, AbstractKeeper, Budget, Outcome
+from dvisr.fitting.fitters import AbstractFitter, Budget, Outcome
 from dvisr.fitting.front import FRONT_COLUMNS
+from dvisr.fitting.keeping import AbstractKeeper
 from dvisr.fitting.progress import Progress, Teller
 from dvisr.fitting.snapshots import Snapshot
 from dvisr.fitting.telling import stopped_by

@@ -35,7 +35,7 @@ from dvisr.search.numbering import Numbering
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
 from dvisr.search.recasting import Recasting
-from dvisr.search.sweeping import Sweep
+from dvisr.search.refining import Refiner
 from dvisr.search.table import OutOfTime
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
@@ -97,10 +97,9 @@ class Search:
         self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
-        self.sweep = Sweep(grammar, problem.tree_prior, own)
+        self.refiner = Refiner(grammar, problem.tree_prior, own)
         self.numbering = Numbering(grammar, problem.tree_prior, problem.constant_prior, own)
         self.recasting = Recasting(grammar)
-        self._swept: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
@@ -186,6 +185,13 @@ class Search:
         """What is still visited after the search must end once it is late."""
         self._is_late = is_late
 
+    def abandon(self) -> None:
+        """It ended by an error: what goes on beside it ends soon."""
+        self.heed(lambda: True)
+        if self.network is not None:
+            self.network.give_up()
+            self.network = self.network if self.network.is_ready() else None
+
     def _noted(self, limit: Limit) -> bool:
         """Whether the search is over; once it is, what is left of a step is left out."""
         is_over = limit.search_is_over()
@@ -228,16 +234,17 @@ class Search:
     def _pairs(self) -> np.ndarray:
         """Contexts filled with functions, and functions with others."""
         own, found, phase = self.settings.search, [], self.teller.phase
+        is_late = self._is_late  # what is heeded after the search gives it no more time
         with contextlib.suppress(OutOfTime):
-            if own.matched_at_start and not self._is_late():
+            if own.matched_at_start and not is_late():
                 with phase("matching parts of formulas to the data") as tell:
                     most = own.matched_at_start
-                    found.append(self.matching.likeliest(most, self._is_late, tell))
-            if own.paired_at_start and not self._is_late():
+                    found.append(self.matching.likeliest(most, is_late, tell))
+            if own.paired_at_start and not is_late():
                 with phase("pairing functions") as tell:
                     pairing = Pairing(self.problem, self.matching, own.pair_functions)
                     most, threads = own.paired_at_start, self.engine.num_threads
-                    found.append(pairing.likeliest(most, threads, self._is_late, tell))
+                    found.append(pairing.likeliest(most, threads, is_late, tell))
         nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
         return np.concatenate([nothing, *found])
 
@@ -270,8 +277,8 @@ class Search:
         return elbo
 
     def _explore(self, island: int) -> None:
-        """Neighbours of what the island knows, and draws from the prior; then all small changes of
-        the most promising trees that were not gone through yet."""
+        """Neighbours of what the island knows, and draws from the prior; then all that can be made
+        of the most promising trees that were not gone through yet."""
         own = self.settings.search
         from_prior = self.sampler.draw(max(1, int(own.from_prior * self.num_samples)), self.rng)
         parents = Parents(self.visited, island, own)
@@ -285,10 +292,7 @@ class Search:
             trees = np.concatenate([from_prior, proposed])
         self.visit(trees, [island])
         self._match(parents, island)
-        self._go_through(parents, self._swept[island], own.swept, self.sweep.changes, island)
-        self._go_through(
-            parents, self._refined[island], own.refined, self.sweep.refinements, island
-        )
+        self._refine(parents, island)
 
     def _match(self, parents: Parents, island: int) -> None:
         """Subtrees of the most promising trees replaced by what the data say they should be."""
@@ -301,14 +305,9 @@ class Search:
                 matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
                 self.visit(matched, [island])
 
-    def _go_through(
-        self,
-        parents: Parents,
-        done: set[bytes],
-        room: int,
-        changes: Callable[[np.ndarray, np.random.Generator], np.ndarray],
-        island: int,
-    ) -> None:
+    def _refine(self, parents: Parents, island: int) -> None:
+        """Constants of the most promising trees replaced by small trees."""
+        room, done = self.settings.search.refined, self._refined[island]
         for tree in parents.ranking():
             key = tree.tobytes()
             if room <= 0 or self._is_late():
@@ -316,9 +315,9 @@ class Search:
             if key in done:
                 continue
             done.add(key)
-            changed = changes(tree, self.rng)
-            if len(changed):
-                self.visit(changed, [island])
+            refined = self.refiner.refinements(tree, self.rng)
+            if len(refined):
+                self.visit(refined, [island])
                 room -= 1
 
     def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:

@@ -19,7 +19,7 @@ from dvisr.search.legality import Legality
 from dvisr.search.visited import NUM_ISLANDS
 
 _VISITED, _NETWORK = "visited.", "network."
-_DONE = ("swept", "refined", "matched")  # trees that each island has gone through
+_DONE = ("refined", "matched")  # trees that each island has gone through
 
 
 @dataclasses.dataclass(frozen=True)

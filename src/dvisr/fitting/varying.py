@@ -75,7 +75,7 @@ class Varying:
                 break
             if form not in self._is_replaced:
                 tree = visited.likeliest_tree(form)
-                made[form] = search.sweep.with_columns(tree, columns)
+                made[form] = search.refiner.with_columns(tree, columns)
         if not made:
             return
         trees = np.concatenate(list(made.values()))

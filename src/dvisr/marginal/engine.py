@@ -159,6 +159,11 @@ class Engine:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.apply = make_apply(own_operators(library))
 
+    def use_threads(self, num_threads: int | None) -> None:
+        """From now on; all cores, if not given."""
+        for level in self.levels:
+            level.num_threads = num_threads or os.cpu_count() or 1
+
     @property
     def levels(self) -> list[Engine]:
         """From the coarsest to this one."""

@@ -95,7 +95,9 @@ class Matching:
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
         self._wrapped = _wrappings(problem)
-        table = likeliest_functions(problem, algebra, settings.table_functions, self.X, is_late)
+        table = likeliest_functions(
+            problem, algebra, settings.table_functions, self.X, is_late, engine.num_threads
+        )
         self.trees, self.log_prior = table.trees, table.log_prior
         self._values = np.ascontiguousarray(table.values.T)
         self._sizes = (self.trees >= 0).sum(axis=1)

@@ -51,12 +51,14 @@ def likeliest_functions(
     most: int,
     X: np.ndarray,
     is_late: Callable[[], bool] = lambda: False,
+    num_threads: int | None = None,
 ) -> FunctionTable:
     """At most so many that are defined at all rows of X and differ there. Where there are many
     columns, every second one has only columns that explain the target (`screening`): functions of
     any two or three of thirty would fill the table before larger ones come."""
     for times in _TREES_A_FUNCTION:
-        trees, values = _functions_of(problem, algebra, int(times * most), X, is_late)
+        count = int(times * most)
+        trees, values = _functions_of(problem, algebra, count, X, is_late, num_threads)
         if len(trees) >= most:
             break
     trees, values = trees[:most], values[:most]
@@ -71,11 +73,13 @@ def _functions_of(
     num_trees: int,
     X: np.ndarray,
     is_late: Callable[[], bool],
+    num_threads: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first tree of each function among the likeliest trees, and its values."""
     trees = _distinct(_Asked.of(problem, algebra, num_trees))
     _in_time(is_late)
-    values, is_valid = evaluate_batch(problem.grammar.library, trees, X)
+    library = problem.grammar.library
+    values, is_valid = evaluate_batch(library, trees, X, num_threads=num_threads)
     is_valid &= (np.abs(np.where(np.isfinite(values), values, np.inf)) < LARGEST).all(axis=1)
     trees, values = trees[is_valid], values[is_valid]
     _in_time(is_late)

@@ -1,4 +1,4 @@
-"""Sweeps against brute force: every legal small change of a tree, and nothing else."""
+"""Refinements against brute force: every legal one of a tree, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dvisr.library import Library
 from dvisr.prior import tree_prior
 from dvisr.search.legality import Legality
 from dvisr.search.likeliest import of_subtrees
-from dvisr.search.sweeping import Sweep
+from dvisr.search.refining import Refiner
 from dvisr.settings import SearchSettings
 from tests import reference
 
@@ -36,8 +36,8 @@ def made(name: str) -> Grammar:
     return Grammar(library, size, constraints)
 
 
-def sweep_of(grammar: Grammar) -> Sweep:
-    return Sweep(grammar, tree_prior("science", grammar), QUICK)
+def refiner_of(grammar: Grammar) -> Refiner:
+    return Refiner(grammar, tree_prior("science", grammar), QUICK)
 
 
 def places(tree: reference.Tree) -> list[tuple[int, ...]]:
@@ -61,27 +61,20 @@ def with_new(tree: reference.Tree, place: tuple[int, ...], new: reference.Tree) 
 
 
 def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
-    """Rows of all trees that one replacement by a small tree, or one operator put above a subtree
-    with a leaf beside it, makes of a tree; legal or not."""
+    """Rows of all trees that one replacement of a constant by a small tree of more than one token
+    makes of a tree; legal or not."""
     library, length = grammar.library, grammar.max_tokens
     size = min(QUICK.small_tokens, length)
     small = [
         reference.nested(library, tuple(int(token) for token in row if token >= 0))
         for row in enumerate_trees(of_subtrees(grammar, tree_prior("science", grammar), size)[0])
+        if (row >= 0).sum() > 1
     ]
-    leaves = [(token_id,) for token_id, token in enumerate(library) if token.is_leaf]
-    small += leaves
     found = set()
     for place in places(tree):
-        own = at(tree, place)
-        made: list[reference.Tree] = list(small)
-        for token_id, token in enumerate(library):
-            if token.arity == 1:
-                made.append((token_id, own))
-            if token.arity == 2:
-                made += [(token_id, own, leaf) for leaf in leaves]
-                made += [(token_id, leaf, own) for leaf in leaves]
-        for new in made:
+        if at(tree, place) != (library.constant_id,):
+            continue
+        for new in small:
             tokens = reference.prefix(with_new(tree, place, new))
             if len(tokens) <= length:
                 row = np.full(length, -1, dtype=np.int8)
@@ -91,66 +84,50 @@ def brute_force(tree: reference.Tree, grammar: Grammar) -> set[bytes]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_changes_are_all_that_are_legal(name: str) -> None:
+def test_refinements_are_all_that_are_legal(name: str) -> None:
     grammar = made(name)
     trees = enumerate_trees(grammar)
     legal = {tree.tobytes() for tree in trees}
-    every = dataclasses.replace(QUICK, most_small=100_000, most_changes=100_000)
-    sweep = Sweep(grammar, tree_prior("science", grammar), every)
-    rng = np.random.default_rng(0)
+    every = dataclasses.replace(QUICK, most_small=100_000, most_refinements=100_000)
+    refiner = Refiner(grammar, tree_prior("science", grammar), every)
+    rng, count = np.random.default_rng(0), 0
     for row in trees[:: max(1, len(trees) // 60)]:
         tree = reference.nested(grammar.library, tuple(int(token) for token in row if token >= 0))
-        found = sweep.changes(row, rng)
+        found = refiner.refinements(row, rng)
         assert found.dtype == np.int8
         assert found.shape[1:] == (grammar.max_tokens,)
         assert Legality(grammar)(found).all()
         expected = brute_force(tree, grammar) & legal
         assert {other.tobytes() for other in found} == expected - {row.tobytes()}
+        count += len(found)
+    assert (count > 0) == (grammar.library.constant_id >= 0 and grammar.max_tokens > 2)
 
 
-def test_the_tree_itself_is_no_change_of_it() -> None:
-    grammar = made("default")
-    sweep, rng = sweep_of(grammar), np.random.default_rng(0)
-    for row in enumerate_trees(grammar)[:200]:
-        assert not (sweep.changes(row, rng) == row).all(axis=1).any()
-
-
-def test_of_too_many_changes_a_random_part_is_taken() -> None:
+def test_of_too_many_refinements_a_random_part_is_taken() -> None:
     library = Library.create(
         ["+", "-", "*", "/", "sin", "exp"], [f"x{i}" for i in range(9)], constants=True
     )
     grammar = Grammar(library, 11, "default")
-    plus = library.find("+")
-    variables = [library.find(f"x{i}") for i in range(5)]
+    plus, constant = library.find("+"), library.constant_id
     assert plus is not None
-    tokens = [plus, plus, plus, plus, *variables]
-    row = np.array([*tokens, -1, -1], dtype=np.int8)
-    sweep = sweep_of(grammar)
-    one = sweep.changes(row, np.random.default_rng(0))
-    assert 0 < len(one) <= SearchSettings().most_changes
+    tokens = [plus, plus, library.find("x0"), library.find("x1"), constant]
+    row = np.array([*tokens, *[-1] * 6], dtype=np.int8)
+    refiner = refiner_of(grammar)
+    one = refiner.refinements(row, np.random.default_rng(0))
+    assert 0 < len(one) <= SearchSettings().most_refinements
     assert Legality(grammar)(one).all()
-    np.testing.assert_array_equal(one, sweep.changes(row, np.random.default_rng(0)))
-    two = sweep.changes(row, np.random.default_rng(1))
+    np.testing.assert_array_equal(one, refiner.refinements(row, np.random.default_rng(0)))
+    two = refiner.refinements(row, np.random.default_rng(1))
     assert {bytes(tree) for tree in one} != {bytes(tree) for tree in two}
     nested = reference.nested(library, tuple(int(token) for token in row if token >= 0))
     assert {bytes(tree) for tree in (*one, *two)} <= brute_force(nested, grammar)
-
-
-def test_many_columns_leave_smaller_replacements() -> None:
-    library = Library.create(["+", "*", "sin"], [f"x{i}" for i in range(100)], constants=True)
-    sweep = sweep_of(Grammar(library, 7, "default"))
-    row = np.array([library.find("x3"), *[-1] * 6], dtype=np.int8)
-    found = sweep.changes(row, np.random.default_rng(0))
-    assert len(found) <= SearchSettings().most_changes
-    leaves = {int(tree[0]) for tree in found if tree[1] < 0}
-    assert len(leaves) > 50
 
 
 def test_columns_for_constants_are_every_one_that_is_legal() -> None:
     library = Library.create(["+", "*", "/"], ["a", "b"], constants=True)
     grammar = Grammar(library, 5, "default")
     legal = {tree.tobytes() for tree in enumerate_trees(grammar)}
-    sweep, constant = sweep_of(grammar), library.constant_id
+    refiner, constant = refiner_of(grammar), library.constant_id
     columns, count = np.array([library.find("a"), library.find("b")]), 0
     for row in enumerate_trees(grammar)[::3]:
         expected = set()
@@ -159,7 +136,7 @@ def test_columns_for_constants_are_every_one_that_is_legal() -> None:
                 other = row.copy()
                 other[place] = column
                 expected.add(other.tobytes())
-        found = {tree.tobytes() for tree in sweep.with_columns(row, columns)}
+        found = {tree.tobytes() for tree in refiner.with_columns(row, columns)}
         assert found == expected & legal
         count += len(found)
     assert count > 100
