@@ -116,7 +116,7 @@ def _interrupted(name: str, seconds: float) -> dict[str, Any] | None:
         ended, cpu = time.perf_counter(), time.process_time()
         sent.cancel()
     except KeyboardInterrupt:  # outside of the fit itself: the program's own affair
-        if sys.stderr.at is not None:  # type: ignore[attr-defined]
+        if sys.stderr.at is not None:
             raise AssertionError("a fit that had heard the signal was lost") from None
         return None
     finally:

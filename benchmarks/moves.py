@@ -193,8 +193,8 @@ def dropped_table(rows: list[dict[str, Any]]) -> str:
     whole = {row["name"]: row for row in rows if row["without"] is None}
     lines = [
         "| move that was dropped | cases | of the posterior, visited by it first | it was the "
-        "first to visit the likeliest | the formula comes first for, with it | without it | and the "
-        "likeliest is worse, better by more than 1 nat for |",
+        "first to visit the likeliest | the formula comes first for, with it | without it | and "
+        "the likeliest is worse, better by more than 1 nat for |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for kind in dict.fromkeys(row["without"] for row in rows if row["without"] is not None):

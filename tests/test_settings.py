@@ -54,6 +54,8 @@ def test_unknown_names_are_refused(values: dict, sentence: str) -> None:
         ("search", SearchSettings, "fewest_steps", 0, 1),
         ("search", SearchSettings, "num_samples", 2.5, 1),
         ("search", SearchSettings, "neighbours", -1, 0),
+        ("search", SearchSettings, "matches_a_context", 0, 1),
+        ("search", SearchSettings, "first_batches", 0, 1),
         ("weighing", WeighingSettings, "num_draws", 0, 1),
         ("weighing", WeighingSettings, "num_starts", True, 1),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 _AT_LEAST_ONE = (
     "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
     "trees_at_once", "points_at_once", "max_forms", "num_fresh", "num_draws", "most_forms",
-    "matches_a_context", "first_batches", "most_taught", "best_of_size", "small_tokens",
+    "matches_a_context", "first_batches", "most_taught", "best_of_size", "number_tokens",
 )  # fmt: skip
 
 
@@ -48,18 +48,13 @@ class SearchSettings:
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
         Draws from the prior and from the network, for each sample of a step.
-    refined : int
-        Trees a step, most promising first, all refinements of which are tried: a small tree in the
-        place of a constant.
-    small_tokens, most_small, most_refinements : int
-        Of these small trees: the largest size, and the most of them, likeliest first; and the most
-        refinements of one tree.
     varied_above : float
         The share of the posterior from which at the end the constants of a form are written out as
         numbers and put elsewhere.
-    most_numbers, most_chained, most_numbered : int
-        The likeliest numbers that constants are written as, alone and two together, and how many of
-        either are tried for each sign of a constant.
+    number_tokens, most_numbers, most_chained, most_numbered : int
+        Of the numbers that constants are written as: the largest size, how many there are, the
+        likeliest first, alone and two together, and how many of either are tried for each sign of a
+        constant.
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
@@ -129,11 +124,8 @@ class SearchSettings:
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25
-    refined: int = 4
-    small_tokens: int = 5
-    most_small: int = 2_000
-    most_refinements: int = 500
     varied_above: float = 5e-4
+    number_tokens: int = 5
     most_numbers: int = 500
     most_chained: int = 40
     most_numbered: int = 15

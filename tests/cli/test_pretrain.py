@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from dvisr import DVISRRegressor
 from dvisr.cli import cli
-from dvisr.pretraining.weights import load_network
+from dvisr.fitting.data_network import digest_of
+from dvisr.pretraining.weights import digest, load_network, named_arrays
 from tests.fitting.problems import searching
 
 SMALL = ["--batch", "8", "--width", "16", "--reader-layers", "1", "--decoder-layers", "1"]
@@ -51,3 +52,9 @@ def test_a_network_of_ones_own(tmp_path: Path) -> None:
     model = DVISRRegressor(operators=("*", "exp", "+"), settings=settings, random_state=0)
     model.fit(x[:, None], 1.5 * x)
     assert model.diagnostics_["network"] == "pretrained"
+
+    before = digest_of(str(out))
+    more = CliRunner().invoke(cli, [*arguments, "--steps", "24"], catch_exceptions=False)
+    assert more.exit_code == 0
+    assert digest_of(str(out)) != before, "weights that were written anew are read again"
+    assert digest_of(str(out)) == digest(named_arrays(load_network(out)[0]))

@@ -131,7 +131,7 @@ SEARCHES: dict[str, tuple[Callable[[Arrays, Values], Any], str]] = {
     "kind": (lambda a, v: put(v, "random", "kind", "MT19937"), "of another kind"),
     "seed": (lambda a, v: put(v, "seed", 5), "another search"),
     "history": (lambda a, v: put(v, "history", 0, "step", 9), "history of step 1"),
-    "missing": (lambda a, v: a.pop("refined.0"), "refined.0"),
+    "missing": (lambda a, v: a.pop("matched.0"), "matched.0"),
     "none": (lambda a, v: put(v, "history", 3), "no snapshot"),
     "weights": (lambda a, v: a.pop("network.num_drawn"), "num_drawn"),
 }

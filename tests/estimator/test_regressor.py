@@ -26,6 +26,7 @@ from dvisr.constants import Normal
 from dvisr.estimator import DVISRRegressor, FitWarning
 from dvisr.evaluation import evaluate
 from dvisr.expression import parse
+from dvisr.fitting.fitters import SearchFitter
 from dvisr.library import Library
 from dvisr.posterior import predictive
 from dvisr.settings import FitSettings, SearchSettings
@@ -766,6 +767,12 @@ def test_a_warm_start_goes_on(searched: DVISRRegressor) -> None:
     assert (searched.history_["seconds"].diff().dropna() > 0.0).all()
     assert searched.diagnostics_["num_trees_visited"] > trees
     assert searched.log_evidence_ >= evidence - 4.0 * error
+    seed = searched._seed
+    searched.set_params(random_state=77, n_jobs=1).fit(LINE, ON_LINE)
+    assert searched._seed == seed, "the search that went on has the seed that it began with"
+    assert isinstance(searched._fitter, SearchFitter)
+    assert searched._fitter.search is not None
+    assert searched._fitter.search.engine.num_threads == 1
     searched.set_params(num_steps=1).fit(LINE, -ON_LINE)  # other data
     assert searched.n_iter_ == 1
     assert searched.predict(LINE)[0] == pytest.approx(-ON_LINE[0], abs=0.5)

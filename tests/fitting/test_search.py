@@ -86,14 +86,12 @@ def test_the_likeliest_trees_are_all_weighed() -> None:
     "changes",
     [
         {"neighbours": 0},
-        {"refined": 0},
         {"matched_trees": 0},
         {"matched_at_start": 0},
         {"paired_at_start": 50},
         {"from_prior": 0.0},
         {"parent_levels": (1.0,)},
         {"of_best_sizes": 1.0},
-        {"small_tokens": 1},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -168,7 +166,7 @@ def test_a_search_goes_on_for_the_same_problem_and_settings_alone() -> None:
     search = Search(PROBLEM, searching(), num_samples=16, seed=0)
     assert search.continues(problem_of(), searching(), 16)
     assert not search.continues(problem_of(), searching(), 8)
-    assert not search.continues(problem_of(), searching(refined=1), 16)
+    assert not search.continues(problem_of(), searching(matched_trees=1), 16)
     assert not search.continues(problem_of(-LINE), searching(), 16)
     for changes in (
         {"noise": "student"}, {"noise": 0.1}, {"constant_prior": "decades"}, {"max_tokens": 4},
@@ -201,7 +199,7 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 
 BLIND = {
-    "neighbours": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
+    "neighbours": 0, "likeliest_trees": 0, "from_prior": 0.01,
     "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0, "of_network": 0.0,
     "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip

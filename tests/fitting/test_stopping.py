@@ -262,3 +262,41 @@ def test_a_fit_that_is_broken_off_before_it_begins_leaves_nothing_at_work(
     with pytest.raises(KeyboardInterrupt):
         SearchFitter(settings(network="pretrained")).fit(problem, Budget(num_samples=16), seed=0)
     assert len(given_up) == 1
+
+
+def test_a_fit_that_an_error_ends_leaves_nothing_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a search: what goes on beside it is told to end, and a next fit begins with
+    a network of its own."""
+    problem = problem_of(operators=("+", "*", "sin", "exp"), max_tokens=9)
+    fitter = SearchFitter(settings(network="pretrained", first_batches=2))
+    found: list[searches.Search] = []
+
+    def broken(self: searches.Search, *arguments: Any) -> bool:
+        found.append(self)
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(searches.Search, "run", broken)
+        with pytest.raises(RuntimeError, match="broken"):
+            fitter.fit(problem, Budget(num_samples=16), seed=0)
+    assert found[0]._is_late()
+    assert found[0].network is None
+    outcome = fitter.fit(problem, Budget(num_steps=1, num_samples=16), seed=0)
+    assert outcome.diagnostics["network"] == "pretrained"
+
+
+def test_without_time_to_weigh_what_is_likely_a_fit_counts_as_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though its search was whole: to go on is then worth something, and `resume` does."""
+    problem = problem_of(operators=("+", "*", "exp"), max_tokens=7)
+    fitter = SearchFitter(settings(max_enumerated=10**6))
+    with monkeypatch.context() as patch:
+        patch.setattr(Limit, "weighing_is_over", lambda self: True)
+        cut = fitter.fit(problem, Budget(), seed=0)
+    assert "weighed" in {check.name for check in cut.verdict.checks}
+    assert cut.is_interrupted
+    assert cut.diagnostics["stopped_by"] == "time"
+    whole = SearchFitter(settings(max_enumerated=10**6)).fit(problem, Budget(), seed=0)
+    assert not whole.is_interrupted
+    assert whole.diagnostics["stopped_by"] == ""

@@ -16,6 +16,7 @@ from dvisr.marginal import Engine
 from dvisr.prior import science
 from dvisr.search.legality import Legality
 from dvisr.search.numbering import Numbering
+from dvisr.settings import SearchSettings
 
 LITERALS = ("1", "2", "3", "pi")
 OPERATORS = ("+", "-", "*", "/", "sqrt", "cos", *LITERALS)
@@ -132,3 +133,11 @@ def test_what_is_foretold_is_the_evidence_that_is_gained() -> None:
     with_constant = stats.multivariate_normal.logpdf(y, np.zeros(len(X)), covariance)
     off = ((X @ y) / (X @ X) - 2.0) * np.sqrt(X @ X) / 0.01  # standard deviations
     assert with_two - with_constant == pytest.approx(gains[place] - 0.5 * off**2, abs=0.01)
+
+
+def test_numbers_are_of_a_size_at_most() -> None:
+    modes = engine_for(np.sqrt(2.0) / X).modes(row("/ c x"), 24, 1e-3)
+    small = Numbering(GRAMMAR, science(GRAMMAR), Decades(), SearchSettings(number_tokens=1))
+    for numbering, is_tried in ((NUMBERING, True), (small, False)):
+        found, _, _ = numbering.of_tree(row("/ c x"), modes)
+        assert (bytes(row("/ sqrt 2 x")) in {bytes(tree) for tree in found}) == is_tried

@@ -35,7 +35,6 @@ from dvisr.search.numbering import Numbering
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
 from dvisr.search.recasting import Recasting
-from dvisr.search.refining import Refiner
 from dvisr.search.table import OutOfTime
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
@@ -97,10 +96,8 @@ class Search:
         self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
-        self.refiner = Refiner(grammar, problem.tree_prior, own)
         self.numbering = Numbering(grammar, problem.tree_prior, problem.constant_prior, own)
         self.recasting = Recasting(grammar)
-        self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
         self.is_listed = False  # every tree that there is was weighed
@@ -277,8 +274,8 @@ class Search:
         return elbo
 
     def _explore(self, island: int) -> None:
-        """Neighbours of what the island knows, and draws from the prior; then all that can be made
-        of the most promising trees that were not gone through yet."""
+        """Neighbours of what the island knows, and draws from the prior; then contexts of the most
+        promising trees, filled."""
         own = self.settings.search
         from_prior = self.sampler.draw(max(1, int(own.from_prior * self.num_samples)), self.rng)
         parents = Parents(self.visited, island, own)
@@ -292,7 +289,6 @@ class Search:
             trees = np.concatenate([from_prior, proposed])
         self.visit(trees, [island])
         self._match(parents, island)
-        self._refine(parents, island)
 
     def _match(self, parents: Parents, island: int) -> None:
         """Subtrees of the most promising trees replaced by what the data say they should be."""
@@ -304,21 +300,6 @@ class Search:
             with contextlib.suppress(OutOfTime):
                 matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
                 self.visit(matched, [island])
-
-    def _refine(self, parents: Parents, island: int) -> None:
-        """Constants of the most promising trees replaced by small trees."""
-        room, done = self.settings.search.refined, self._refined[island]
-        for tree in parents.ranking():
-            key = tree.tobytes()
-            if room <= 0 or self._is_late():
-                return
-            if key in done:
-                continue
-            done.add(key)
-            refined = self.refiner.refinements(tree, self.rng)
-            if len(refined):
-                self.visit(refined, [island])
-                room -= 1
 
     def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:
         """Where most neighbours were visited before, parents are drawn more evenly next time."""

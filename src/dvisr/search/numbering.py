@@ -155,7 +155,7 @@ class Numbering:
         library, own = self._grammar.library, self._settings
         if not library.ids_of_kind(Kind.LITERAL):
             return _Choices([], np.zeros(0), np.zeros(0))
-        size = min(own.small_tokens, self._grammar.max_tokens)
+        size = min(own.number_tokens, self._grammar.max_tokens)
         others = (*library.ids_of_kind(Kind.VARIABLE), *library.ids_of_kind(Kind.CONSTANT))
         grammar, prior = of_subtrees(self._grammar, self._prior, size)
         rows, _ = likeliest_trees(grammar, prior, own.most_numbers, leaving_out=others)
