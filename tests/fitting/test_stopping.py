@@ -74,7 +74,7 @@ def stopped(most: int, patch: pytest.MonkeyPatch, **changes: Any) -> tuple[Outco
         looks.counting(inside, tables, "forms", lambda *arguments: 1)
         looks.counting(inside, weighings, "weigh", lambda *arguments: 1)
         looks.counting(inside, integrals, "log_joint_of", lambda *arguments: 1)
-        looks.counting(inside, searches, "_listed", lambda *arguments: 1)
+        looks.counting(inside, searches, "listed", lambda *arguments: 1)
         budget = Budget(num_samples=16, num_threads=NUM_THREADS)
         fitter = SearchFitter(settings(**changes))
         outcome = fitter.fit(problem, budget, seed=0, should_stop=looks)
@@ -96,7 +96,7 @@ def check_little(looks: Looks) -> None:
     assert looks.after.get("forms", 0) <= 1
     assert looks.after.get("weigh", 0) <= 1
     assert looks.after.get("log_joint_of", 0) <= 2
-    assert looks.after.get("_listed", 0) <= 1
+    assert looks.after.get("listed", 0) <= 1
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
+import functools
 import gc
 import json
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -112,8 +115,32 @@ def fit(
     )
     settings["noise"] = chosen_noise(noise, err)
     began = time.perf_counter()
-    made = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
+    with _worked_out_beside(dataset, settings):
+        made = fitted(dataset, target, random_state=seed, run_dir=out, **settings)
     return present(made, out, top, as_json, time.perf_counter() - began)
+
+
+_WORDS = (
+    "operators", "constants", "max_tokens", "max_constants", "constraints", "tree_prior",
+    "constant_prior", "noise",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _worked_out_beside(dataset: Dataset, settings: dict[str, Any]) -> Iterator[None]:
+    """What hangs on the language alone, while what else a fit needs is imported."""
+    if settings["recipe"] != "default":
+        yield
+        return
+    from dvisr.fitting.beforehand import work_out
+    from dvisr.fitting.beside import beside
+
+    words = {name: settings[name] for name in _WORDS}
+    (work,) = beside(functools.partial(work_out, dataset, words))
+    try:
+        yield
+    finally:
+        concurrent.futures.wait([work])
 
 
 def present(made: Fitted, out: Path | None, top: int, as_json: bool, seconds: float) -> int | None:

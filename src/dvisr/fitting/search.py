@@ -28,7 +28,7 @@ from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
-from dvisr.search.likeliest import likeliest_trees
+from dvisr.search.likeliest import listed
 from dvisr.search.matching import Matching
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.numbering import Numbering
@@ -44,8 +44,6 @@ _LAST_PHASE = 0.75  # of the steps: from there on the posterior itself is replay
 _MOST_REPLAYED = 4000  # trees that replay is drawn from
 _MOMENT = 1.5  # seconds
 _LOOKS = 12  # a tree that is made sure of takes so many times as long as a first look
-
-_listed = functools.lru_cache(maxsize=4)(likeliest_trees)
 
 
 class Search:
@@ -210,7 +208,7 @@ class Search:
         for a moment; then the pairs are worked out beside it, but visited after it, always."""
         most, prior = self.settings.search.likeliest_trees, self.problem.tree_prior
         with self.teller.phase("listing the likeliest formulas before the data"):
-            trees, _ = _listed(self.problem.grammar, prior, most)
+            trees, _ = listed(self.problem.grammar, prior, most)
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())

@@ -21,6 +21,7 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.library import Kind, Library, Role, Token
+from dvisr.library.caching import kept
 from dvisr.prior.base import Surroundings, TreePrior
 from dvisr.prior.corpus import (
     COLUMN,
@@ -79,7 +80,7 @@ def science(
     return _made(grammar, equations, weights or {})
 
 
-@functools.lru_cache(maxsize=8)
+@kept(maxsize=8)
 def _usual(grammar: Grammar) -> TreePrior:
     """One for equal grammars, so that what follows from it is worked out once."""
     return _made(grammar, named_equations(), {})

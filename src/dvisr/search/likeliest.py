@@ -15,6 +15,7 @@ import numpy as np
 
 from dvisr.constraints import Grammar
 from dvisr.constraints.rules import CountRule
+from dvisr.library.caching import kept
 from dvisr.library.compiling import compiled
 from dvisr.prior import TreePrior
 from dvisr.search.legality import Legality
@@ -107,6 +108,12 @@ def weights_of(grammar: Grammar, prior: TreePrior) -> bytes:
     for array in _tables(grammar, prior):
         found.update(array.tobytes())
     return found.digest()
+
+
+@kept(maxsize=4)
+def listed(grammar: Grammar, prior: TreePrior, most: int) -> tuple[np.ndarray, float]:
+    """`likeliest_trees`, listed once for a language."""
+    return likeliest_trees(grammar, prior, most)
 
 
 def _step_to(most: int, counts: list[int], step: float) -> float:

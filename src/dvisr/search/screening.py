@@ -6,7 +6,7 @@ Nothing is left out for it: it decides what a search begins with, not what it ma
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
 
 _MOST_ROWS = 2000
 _MOST_BINS = 5
@@ -28,8 +28,10 @@ def leading_columns(X: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
     rows = np.arange(len(y))
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
+    from scipy.stats import rankdata  # takes long to import, and few tables need it
+
     bins, is_in = _binned(X[rows])
-    left = norm.ppf((rankdata(y[rows]) - 0.5) / len(rows))
+    left = ndtri((rankdata(y[rows]) - 0.5) / len(rows))
     chosen: list[int] = []
     for _ in range(3 * most):
         one, two, gain = _best(bins, is_in, left)
@@ -48,6 +50,8 @@ def leading_columns(X: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
 def _binned(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The bin of each row in each column, and the same as 0 and 1, (rows, columns * bins)."""
     count = int(np.clip(np.sqrt(len(X) / _ROWS_A_CELL), 2, _MOST_BINS))
+    from scipy.stats import rankdata
+
     ranks = (rankdata(X, axis=0) - 0.5) / len(X)
     bins = np.minimum((count * ranks).astype(int), count - 1)
     is_in = (bins[:, :, None] == np.arange(_MOST_BINS)).astype(float)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from dvisr.constraints import Grammar
 from dvisr.evaluation import evaluate_batch
 from dvisr.library import Kind
+from dvisr.library.caching import kept
 from dvisr.prior import TreePrior
 from dvisr.problem import Problem
 from dvisr.search.forms import Algebra, forms
@@ -65,6 +65,11 @@ def likeliest_functions(
     prior = _parts(problem)[1]
     log_prior = np.asarray(prior.log_prob(np, trees)) - float(np.max(prior.log_size))
     return FunctionTable(trees, values, log_prior)
+
+
+def list_beforehand(problem: Problem, algebra: Algebra, most: int) -> None:
+    """What `likeliest_functions` needs of the language alone: it is there, then."""
+    _distinct(_Asked.of(problem, algebra, int(_TREES_A_FUNCTION[0] * most)))
 
 
 def _functions_of(
@@ -134,7 +139,7 @@ class _Asked:
         return cls(kind, parts, algebra, most, others)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@kept(maxsize=_KEPT)
 def _distinct(asked: _Asked) -> np.ndarray:
     """The likeliest trees without constants, one of each canonical form, the likeliest first."""
     trees = _trees(asked)
