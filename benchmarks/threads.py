@@ -33,7 +33,7 @@ from dvisr.types import Dataset
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FOUND = DOCS / "speed.md", DOCS / "threads.json"
 ROWS = (10, 100, 1000)
-# Draws of one step, neighbours of one step, a part of the likeliest trees, many.
+# Neighbours of one step, the refinements of one tree, a part of the likeliest trees.
 BATCHES = (140, 500, 2_000, 10_000)
 _MOST_POINTS = 1_000_000
 

@@ -25,6 +25,7 @@ LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws
 FUNCTIONS = "likely functions listed, for contexts and pairs"
 CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
 NEIGHBOURS, HOLES = "neighbours", "contexts of good trees filled"
+REFINED = "small trees in the place of constants"
 # By kind of move: the settings without it. The prior's draws cost next to nothing, and start it.
 WITHOUT: dict[str, dict[str, Any]] = {
     LISTED: {"likeliest_trees": 10},
@@ -33,6 +34,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     PAIRS: {"paired_at_start": 0},
     NEIGHBOURS: {"neighbours": 0},
     HOLES: {"matched_trees": 0},
+    REFINED: {"refined": 0},
 }
 _MIXED = (LISTED, NEIGHBOURS)  # what other kinds have made is visited among these
 
@@ -97,6 +99,7 @@ class Watched:
         search = self.search
         self._timed(search, "_explore", NEIGHBOURS)
         self._timed(search, "_match", HOLES)
+        self._timed(search, "_refine", REFINED)
         phase, draw = search.teller.phase, search.sampler.draw
 
         @contextmanager

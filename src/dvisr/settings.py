@@ -9,7 +9,8 @@ from typing import Any
 _AT_LEAST_ONE = (
     "num_steps", "fewest_steps", "steps_at_once", "num_samples", "num_starts", "raced_rows",
     "trees_at_once", "points_at_once", "max_forms", "num_fresh", "num_draws", "most_forms",
-    "matches_a_context", "first_batches", "most_taught", "best_of_size", "number_tokens",
+    "matches_a_context", "first_batches", "most_taught", "best_of_size", "small_tokens",
+    "number_tokens",
 )  # fmt: skip
 
 
@@ -28,6 +29,9 @@ class SearchSettings:
     extra_steps, steps_at_once : int
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
+    far : float
+        Where the noise is known, residuals of so many times its size, of the likeliest form, mean
+        that the search has not settled.
     max_time : float
         Seconds after which a fit stops where the user gives neither steps nor a time.
     max_enumerated, max_enumerated_points : int
@@ -48,6 +52,12 @@ class SearchSettings:
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
         Draws from the prior and from the network, for each sample of a step.
+    refined : int
+        Trees a step, most promising first, refinements of which are tried: a small tree in the
+        place of a constant.
+    small_tokens, most_small, most_refinements : int
+        Of these small trees: the largest size, and the most of them, likeliest first; and the most
+        refinements of one tree.
     varied_above : float
         The share of the posterior from which at the end the constants of a form are written out as
         numbers and put elsewhere.
@@ -108,6 +118,7 @@ class SearchSettings:
     num_steps: int = 8
     fewest_steps: int = 3
     still: float = 0.01
+    far: float = 10.0
     extra_steps: int = 1_000
     steps_at_once: int = 5
     max_time: float = 60.0
@@ -124,6 +135,10 @@ class SearchSettings:
     neighbours: int = 4
     from_prior: float = 0.5
     of_network: float = 0.25
+    refined: int = 4
+    small_tokens: int = 5
+    most_small: int = 2_000
+    most_refinements: int = 500
     varied_above: float = 5e-4
     number_tokens: int = 5
     most_numbers: int = 500

@@ -18,7 +18,7 @@ from dvisr.diagnostics import log_total
 from dvisr.expression import Expression
 from dvisr.fitting import checks
 from dvisr.fitting.fitters import Budget, Outcome, SearchFitter
-from dvisr.fitting.progress import StepReport
+from dvisr.fitting.progress import StepReport, is_still
 from dvisr.fitting.search import Search
 from dvisr.marginal import Engine, weigh
 from dvisr.settings import CheckSettings, FitSettings, SearchSettings, WeighingSettings
@@ -86,12 +86,14 @@ def test_the_likeliest_trees_are_all_weighed() -> None:
     "changes",
     [
         {"neighbours": 0},
+        {"refined": 0},
         {"matched_trees": 0},
         {"matched_at_start": 0},
         {"paired_at_start": 50},
         {"from_prior": 0.0},
         {"parent_levels": (1.0,)},
         {"of_best_sizes": 1.0},
+        {"small_tokens": 1},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -105,7 +107,7 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
         search._explore(0)
         return search.visited.trees
 
-    table = {"table_functions": 2_000, "matched_at_start": 5, "matched_a_step": 200}
+    table = {"table_functions": 2_000, "matched_at_start": 100, "matched_a_step": 200}
     table["paired_at_start"] = 0  # pairs and matches are often the same trees
     usual, changed = visited(searching(**table)), visited(searching(**{**table, **changes}))
     assert len(usual) != len(changed) or (usual != changed).any()
@@ -126,14 +128,23 @@ def test_each_step_tells_how_much_it_moved() -> None:
     assert search.history[0].moved > 0.0
 
 
+@pytest.mark.parametrize(("noise", "num_steps"), [(10.0, 3), (0.3, 3), (1e-3, 7), ("infer", 3)])
+def test_far_from_the_data_a_search_has_not_settled(noise: Any, num_steps: int) -> None:
+    """No formula of these is near; where the noise is known that says so."""
+    problem = problem_of(np.sin(9.0 * X), noise=noise)
+    own = searching(num_steps=3, fewest_steps=3, extra_steps=4, steps_at_once=2)
+    outcome = SearchFitter(own).fit(problem, Budget(num_samples=64), seed=0)
+    assert len(outcome.history) == num_steps
+
+
 @pytest.mark.parametrize(
-    ("moved", "is_still"),
+    ("moved", "expected"),
     [((0.3, 0.005, 0.01), True), ((0.0, 0.02, 0.0), False), ((0.0, 0.0), False), ((), False)],
 )
-def test_when_a_search_is_still(moved: tuple[float, ...], is_still: bool) -> None:
-    search = Search(PROBLEM, searching(fewest_steps=3, still=0.01), num_samples=16, seed=0)
-    search.history = [StepReport(n, 0.0, 1, 1, 0.0, 0.0, 0.0, m) for n, m in enumerate(moved, 1)]
-    assert search.is_still() is is_still
+def test_when_a_search_is_still(moved: tuple[float, ...], expected: bool) -> None:
+    own = searching(fewest_steps=3, still=0.01).search
+    history = [StepReport(n, 0.0, 1, 1, 0.0, 0.0, 0.0, m) for n, m in enumerate(moved, 1)]
+    assert is_still(history, own) is expected
 
 
 @pytest.mark.parametrize(
@@ -199,7 +210,7 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 
 BLIND = {
-    "neighbours": 0, "likeliest_trees": 0, "from_prior": 0.01,
+    "neighbours": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
     "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0, "of_network": 0.0,
     "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip

@@ -7,10 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dvisr.enumeration import enumerate_trees
 from dvisr.fitting.search import Search
 from dvisr.fitting.varying import Varying, shares_of
-from dvisr.library import Kind
 from dvisr.problem import make_problem
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset
@@ -123,28 +121,3 @@ def test_shares_add_up() -> None:
     shares = shares_of(search.visited)
     assert shares.sum() == pytest.approx(1.0)
     assert shares[0] > 0.99
-
-
-def test_columns_for_constants_are_every_one_that_is_legal() -> None:
-    problem = make_problem(
-        Dataset.create(np.arange(8.0).reshape(4, 2), np.arange(4.0)), operators=("+", "*", "/"),
-        constants=True, max_tokens=5, max_constants=3, constraints="default",
-        tree_prior="size-balanced", constant_prior="decades", noise="infer",
-    )  # fmt: skip
-    varying = Varying(Search(problem, FitSettings(), num_samples=4, seed=0, num_threads=1))
-    library = problem.grammar.library
-    every = enumerate_trees(problem.grammar)
-    legal = {tree.tobytes() for tree in every}
-    columns, count = np.array(library.ids_of_kind(Kind.VARIABLE)), 0
-    assert len(columns) == 2
-    for row in every[::3]:
-        expected = set()
-        for place in np.flatnonzero(row == library.constant_id):
-            for column in columns:
-                other = row.copy()
-                other[place] = column
-                expected.add(other.tobytes())
-        found = {tree.tobytes() for tree in varying._with_columns(row, columns)}
-        assert found == expected & legal
-        count += len(found)
-    assert count > 100

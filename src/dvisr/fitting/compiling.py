@@ -30,6 +30,7 @@ def compile_kernels() -> None:
         search.visited.visit(trees)
         search.neighbours.propose(trees, trees, search.rng)
         search.neighbours.all_rewritings(trees[0], 4)
+        search.refiner.refinements(trees[0], search.rng)
         search.matching.likeliest(4)
         weigh(Engine.of(problem), search.visited.trees[0], search.rng)
 

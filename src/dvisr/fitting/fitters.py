@@ -17,7 +17,7 @@ from dvisr.fitting.front import front
 from dvisr.fitting.keeping import AbstractKeeper, keep, nothing
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.other_priors import other_priors
-from dvisr.fitting.progress import Progress, Teller
+from dvisr.fitting.progress import Progress, Teller, is_still
 from dvisr.fitting.search import Search
 from dvisr.fitting.telling import stopped_by, visited_values
 from dvisr.fitting.training import distance_to_visited, draw_afresh
@@ -210,14 +210,25 @@ class SearchFitter(AbstractFitter):
         return True
 
     def _is_settled(self, search: Search, is_early: bool) -> bool:
-        """Two searches agree and the evidence has stopped to grow. Before the usual number of steps
-        the posterior must not have moved either."""
+        """Two searches agree, the evidence has stopped to grow, and what is likeliest is not far
+        from the data. Before the usual number of steps the posterior must not have moved either."""
         limits = self.settings.checks
+        if self._is_far(search):
+            return False
         evidence = np.array([report.log_evidence for report in search.history])
         apart = checks.agreement_check(agreement(search.visited), limits)
         if apart.grade or checks.settled_check(evidence, limits).grade:
             return False
-        return not is_early or search.is_still()
+        return not is_early or is_still(search.history, self.settings.search)
+
+    def _is_far(self, search: Search) -> bool:
+        """Whether the noise is known, and the likeliest form many times as far from the data."""
+        visited, likelihood = search.visited, search.problem.likelihood
+        if likelihood.is_inferred or visited.num_forms == 0:
+            return False
+        best = float(visited.form_log_marginal[np.argmax(visited.form_log_joint)])
+        squares = 2.0 * (likelihood.perfect - best)  # of residuals, in units of Gaussian noise
+        return not squares <= self.settings.search.far**2 * likelihood.count
 
     def _outcome(self, search: Search, limit: Limit, is_whole: bool) -> Outcome:
         phase = search.teller.phase
@@ -307,7 +318,8 @@ class SearchFitter(AbstractFitter):
         if not search.is_enumerated:
             evidence = pd.DataFrame([vars(report) for report in search.history])
             number = len(search.history)
-            made.append(checks.steps_check(number, is_whole, search.is_still(), limits))
+            is_at_rest = is_still(search.history, self.settings.search)
+            made.append(checks.steps_check(number, is_whole, is_at_rest, limits))
             made.append(checks.agreement_check(measured["island_agreement"], limits))
             if len(evidence):
                 made.append(checks.settled_check(evidence["log_evidence"].to_numpy(), limits))

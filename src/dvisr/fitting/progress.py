@@ -15,6 +15,7 @@ import numpy as np
 from dvisr.diagnostics import log_total
 from dvisr.expression import Expression, infix
 from dvisr.search.matching import Tell
+from dvisr.settings import SearchSettings
 
 if TYPE_CHECKING:
     from dvisr.marginal import Engine
@@ -60,11 +61,11 @@ def report_of(
     )
 
 
-def is_still(history: Sequence[StepReport], fewest: int, most_moved: float) -> bool:
-    """Whether there were so many steps at the least, and the last two moved next to nothing."""
-    if len(history) < max(2, fewest) or not math.isfinite(history[-1].log_evidence):
+def is_still(history: Sequence[StepReport], own: SearchSettings) -> bool:
+    """Whether there were steps enough, and the last two moved next to nothing."""
+    if len(history) < max(2, own.fewest_steps) or not math.isfinite(history[-1].log_evidence):
         return False
-    return max(report.moved for report in history[-2:]) <= most_moved
+    return max(report.moved for report in history[-2:]) <= own.still
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork
-from dvisr.fitting.progress import StepReport, Teller, is_still, likely_forms, report_of
+from dvisr.fitting.progress import StepReport, Teller, likely_forms, report_of
 from dvisr.marginal import Engine
 from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
@@ -35,6 +35,7 @@ from dvisr.search.numbering import Numbering
 from dvisr.search.pairing import Pairing
 from dvisr.search.racing import Looks, Race
 from dvisr.search.recasting import Recasting
+from dvisr.search.refining import Refiner
 from dvisr.search.table import OutOfTime
 from dvisr.search.visited import ALL_ISLANDS, NUM_ISLANDS, VisitedTrees
 from dvisr.settings import FitSettings
@@ -94,8 +95,10 @@ class Search:
         self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
         self.neighbours = Neighbours(grammar, self.sampler.token_shares(len(grammar.library)))
+        self.refiner = Refiner(grammar, problem.tree_prior, own)
         self.numbering = Numbering(grammar, problem.tree_prior, problem.constant_prior, own)
         self.recasting = Recasting(grammar)
+        self._refined: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._matched: list[set[bytes]] = [set() for _ in ALL_ISLANDS]
         self._heat = [1.0] * NUM_ISLANDS
         self.is_listed = False  # every tree that there is was weighed
@@ -272,8 +275,8 @@ class Search:
         return elbo
 
     def _explore(self, island: int) -> None:
-        """Neighbours of what the island knows, and draws from the prior; then contexts of the most
-        promising trees, filled."""
+        """Neighbours of what the island knows, and draws from the prior; then, of the most
+        promising trees that were not gone through yet, contexts filled and refinements."""
         own = self.settings.search
         from_prior = self.sampler.draw(max(1, int(own.from_prior * self.num_samples)), self.rng)
         parents = Parents(self.visited, island, own)
@@ -287,6 +290,7 @@ class Search:
             trees = np.concatenate([from_prior, proposed])
         self.visit(trees, [island])
         self._match(parents, island)
+        self._refine(parents, island)
 
     def _match(self, parents: Parents, island: int) -> None:
         """Subtrees of the most promising trees replaced by what the data say they should be."""
@@ -298,6 +302,23 @@ class Search:
             with contextlib.suppress(OutOfTime):
                 matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
                 self.visit(matched, [island])
+
+    def _refine(self, parents: Parents, island: int) -> None:
+        """Small trees in the place of constants of the most promising trees."""
+        if not self.problem.grammar.library.has_constants:
+            return
+        room, done = self.settings.search.refined, self._refined[island]
+        for tree in parents.ranking():
+            key = tree.tobytes()
+            if room <= 0 or self._is_late():
+                return
+            if key in done:
+                continue
+            done.add(key)
+            refined = self.refiner.refinements(tree, self.rng)
+            if len(refined):
+                self.visit(refined, [island])
+                room -= 1
 
     def _adjust_heat(self, island: int, proposed: np.ndarray) -> None:
         """Where most neighbours were visited before, parents are drawn more evenly next time."""
@@ -319,8 +340,3 @@ class Search:
         spread = 1.0 if done > _LAST_PHASE else self.settings.search.replay_spread
         shares = temper(joint[foremost], spread)
         return self.visited.trees[self.rng.choice(foremost, count, p=shares)]
-
-    def is_still(self) -> bool:
-        """Whether the last two steps moved next to nothing, and there were enough."""
-        own = self.settings.search
-        return is_still(self.history, own.fewest_steps, own.still)

@@ -19,7 +19,7 @@ from dvisr.search.legality import Legality
 from dvisr.search.visited import NUM_ISLANDS
 
 _VISITED, _NETWORK = "visited.", "network."
-_MATCHED = "matched."  # trees that each island has made contexts of
+_DONE = ("refined", "matched")  # trees that each island has gone through
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +49,10 @@ def taken(search: Search, planned: int | None) -> Snapshot:
     arrays = {_VISITED + name: array for name, array in search.visited.state().items()}
     arrays |= {_NETWORK + name: array for name, array in network.state().items()}
     length = search.problem.grammar.max_tokens
-    for island, trees in enumerate(search._matched):
-        rows = np.frombuffer(b"".join(sorted(trees)), dtype=np.int8)
-        arrays[f"{_MATCHED}{island}"] = rows.reshape(-1, length)
+    for name in _DONE:
+        for island, trees in enumerate(getattr(search, f"_{name}")):
+            rows = np.frombuffer(b"".join(sorted(trees)), dtype=np.int8)
+            arrays[f"{name}.{island}"] = rows.reshape(-1, length)
     return Snapshot(
         arrays,
         {
@@ -95,9 +96,9 @@ def restore(search: Search, snapshot: Snapshot) -> None:
 
     checked(_VISITED + "trees")
     search.visited.restore(_part(arrays, _VISITED))
-    search._matched = [
-        {tree.tobytes() for tree in checked(f"{_MATCHED}{island}")} for island in range(NUM_ISLANDS)
-    ]
+    for name in _DONE:
+        sets = [{tree.tobytes() for tree in checked(f"{name}.{i}")} for i in range(NUM_ISLANDS)]
+        setattr(search, f"_{name}", sets)
     heat = [_number(value, 1.0, math.inf) for value in values["heat"]]
     if len(heat) != NUM_ISLANDS:
         raise ValueError("it has not one heat for each island")

@@ -14,7 +14,6 @@ from dvisr.diagnostics import log_total
 from dvisr.fitting.search import Search
 from dvisr.library import Kind
 from dvisr.search.completing import Completion
-from dvisr.search.legality import Legality
 from dvisr.search.visited import VisitedTrees
 
 _ROUNDS = 3  # of likely forms, of those that come of them, and of those that come of these
@@ -44,7 +43,6 @@ class Varying:
         self._search, self._visited = search, search.visited
         self._completion = Completion(search.visited, search.neighbours, search.settings.weighing)
         self._constant = search.problem.grammar.library.constant_id
-        self._is_legal = Legality(search.problem.grammar)
         self._is_varied: set[int] = set()
         self._is_replaced: set[int] = set()
 
@@ -77,7 +75,7 @@ class Varying:
                 break
             if form not in self._is_replaced:
                 tree = visited.likeliest_tree(form)
-                made[form] = self._with_columns(tree, columns)
+                made[form] = search.refiner.with_columns(tree, columns)
         if not made:
             return
         trees = np.concatenate(list(made.values()))
@@ -88,15 +86,6 @@ class Varying:
                 visited.visit(trees[part], islands=())
                 tell(part.stop / len(trees))
         self._is_replaced.update(made)
-
-    def _with_columns(self, tree: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Each constant in turn replaced by each of these columns; legal trees alone."""
-        places = np.flatnonzero(tree == self._constant)
-        rows = np.repeat(tree[None], len(places) * len(columns), axis=0)
-        for number, row in enumerate(rows):
-            row[places[number // len(columns)]] = columns[number % len(columns)]
-        legal: np.ndarray = rows[self._is_legal(rows)]
-        return legal
 
     def _parts(self, count: int) -> list[slice]:
         """Of so many trees: each takes some tenths of a second at the most."""
