@@ -30,8 +30,7 @@ class SearchSettings:
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
     far : float
-        Where the noise is known, residuals of so many times its size, of the likeliest form, mean
-        that the search has not settled.
+        Where the noise is known: so many times as far from the data, it has not settled.
     max_time : float
         Seconds after which a fit stops where the user gives neither steps nor a time.
     max_enumerated, max_enumerated_points : int
@@ -47,24 +46,21 @@ class SearchSettings:
         they may matter: unless they are behind by `hopeless` nats, and so many more for each row
         that one of those stands for.
     trees_at_once, points_at_once : int
-        The most trees, and the most trees times rows, between two looks at the clock.
+        The most trees, and trees times rows, between two looks at the clock.
     neighbours : int
         Neighbours an island proposes, for each sample of a step.
     from_prior, of_network : float
         Draws from the prior and from the network, for each sample of a step.
     refined : int
-        Trees a step, most promising first, refinements of which are tried: a small tree in the
-        place of a constant.
+        Trees a step, most promising first, in which small trees are put in the place of constants.
     small_tokens, most_small, most_refinements : int
-        Of these small trees: the largest size, and the most of them, likeliest first; and the most
-        refinements of one tree.
+        The largest of these, the most of them, and the most that come of one tree.
     varied_above : float
         The share of the posterior from which at the end the constants of a form are written out as
         numbers and put elsewhere.
     number_tokens, most_numbers, most_chained, most_numbered : int
-        Of the numbers that constants are written as: the largest size, how many there are, the
-        likeliest first, alone and two together, and how many of either are tried for each sign of a
-        constant.
+        Of the numbers that constants are written as: the largest size, how many there are, alone
+        and two together, and how many of either are tried for each sign of a constant.
     table_functions, step_functions, table_contexts : int
         Functions that the holes of contexts are filled with at the start and in each step, and
         trees that the first contexts are made of: the likeliest before the data are seen.
@@ -77,8 +73,7 @@ class SearchSettings:
     pair_functions, paired_at_start : int
         The likeliest functions that are tried in pairs at the start, and trees that come of them.
     familiar, hottest : float
-        The share of neighbours visited before, above which parents are drawn more evenly, and how
-        much more at most.
+        The share of neighbours known before, above which parents are drawn more evenly; the most.
     parent_levels : tuple of float
         How many forms share the weight when parents are drawn, by level.
     most_parents, best_of_size : int
@@ -111,8 +106,7 @@ class SearchSettings:
     final_updates : int
         Steps of training on the posterior over the visited, at the end.
     num_fresh, fresh_rounds : int
-        Draws of the trained network to check the search by, and how often at the most: not again
-        where they found nothing new.
+        Draws of the trained network to check the search by, and how often, while they find more.
     """
 
     num_steps: int = 8
