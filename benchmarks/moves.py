@@ -38,7 +38,6 @@ from benchmarks.watched import FUNCTIONS, PRIOR, WITHOUT, Watched
 DOCS = Path(__file__).parent.parent / "docs"
 FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
-AGAIN = "nothing"  # the whole search once more: what chance makes of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,11 +104,11 @@ def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bo
 
 
 def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[str, Any]]:
-    """The whole search twice, and one without each kind of move."""
+    """The whole search, and one without each kind of move."""
     rows = []
     case = case_of(folder, group, name)
-    Watched(case.problem, None).run(seconds / 2)  # what is compiled and listed once is there then
-    for without in (None, AGAIN, *WITHOUT):
+    Watched(case.problem, None).run(seconds)  # so that what is compiled and listed once is there
+    for without in (None, *WITHOUT):
         watched = Watched(case.problem, without)
         tokens = watched.run(seconds)
         rows.append(
@@ -158,7 +157,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     measured = list(dict.fromkeys(row["without"] for row in rows if row["without"] is not None))
-    for kind in (*measured[:2], FUNCTIONS, *measured[2:], PRIOR):
+    for kind in (*measured[:1], FUNCTIONS, *measured[1:], PRIOR):
         own = {row["name"]: row for row in rows if row["without"] == kind}
         lines.append(f"| {kind} | {_of_the_whole(kind, whole)} | {_without(own, whole)} |")
     return "\n".join(lines) + "\n"
@@ -167,8 +166,6 @@ def table(rows: list[dict[str, Any]]) -> str:
 def _of_the_whole(kind: str, whole: dict[str, dict[str, Any]]) -> str:
     """Of a kind of move among all: seconds, share of the posterior, share in a second, and how
     often it was the first to visit the likeliest."""
-    if kind == AGAIN:
-        return " | | | "
     seconds = float(np.mean([row["spent"].get(kind, 0.0) for row in whole.values()]))
     if kind == FUNCTIONS:
         return f"{seconds:.2f} | | | "
