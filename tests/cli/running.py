@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from dvisr.cli import main
+from dvisr.cli import run
 
 
 def in_a_process(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -24,15 +24,12 @@ def in_a_process(*arguments: str, cwd: Path | None = None) -> subprocess.Complet
 
 
 def dvisr(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The same function, with what it writes and the status that it exits with."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
+    """The same request without an end of the process: what it writes and its exit status."""
+    out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["dvisr", *arguments]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
+        code = run()
     return subprocess.CompletedProcess(["dvisr", *arguments], code, out.getvalue(), err.getvalue())

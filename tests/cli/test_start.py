@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import pytest
 
 from dvisr import DVISRRegressor
 from dvisr.cli import COMMANDS, cli
+from dvisr.fitting.beside import beside
 from tests.cli.running import dvisr
 
 HEAVY = (
@@ -71,6 +73,31 @@ def test_ctrl_c_while_it_imports_is_one_line() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "dvisr: interrupted\n")
+
+
+@pytest.mark.parametrize("words", [["fti"], ["fit", "missing.csv", "--target", "y"]])
+def test_what_goes_on_beside_keeps_no_process_from_ending(words: list[str]) -> None:
+    code = (
+        "import threading\n"
+        "from dvisr.cli import main\n"
+        "from dvisr.fitting.beside import beside\n"
+        "beside(threading.Event().wait)\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_request_within_a_process_does_not_end_it() -> None:
+    is_free = threading.Event()
+    (work,) = beside(is_free.wait)
+    assert dvisr("fti").returncode == 2
+    is_free.set()
+    assert work.result(timeout=10)
 
 
 def test_the_estimator_imports_nothing_that_only_output_needs() -> None:

@@ -85,11 +85,25 @@ class _LateGroup(click.Group):
 
 
 def main() -> None:
-    """The `dvisr` command: one line on standard error and exit status 2 for a wrong request."""
+    """The `dvisr` command: it runs, and the process ends."""
     # What is imported stays. Looking for cycles in it takes a second while it comes in, and most of
     # a second at the end of the process.
     gc.set_threshold(*_SELDOM)
     atexit.register(gc.freeze)
+    code = run()
+    if code in (INTERRUPTED, TERMINATED) or is_busy():
+        # Compiled code may still be running in threads of its own, and an interpreter that shuts
+        # down under it can crash, or waits for it. There is nothing to tidy up: every file is
+        # whole.
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def run() -> int:
+    """What the command's words ask for; the status that a process exits with. A wrong request is
+    one line on standard error and status 2."""
     try:
         code = cli.main(standalone_mode=False, prog_name="dvisr")
         sys.stdout.flush()
@@ -117,14 +131,9 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("dvisr: interrupted", err=True)
         code = INTERRUPTED
-    if code in (INTERRUPTED, TERMINATED) or is_busy():
-        # Compiled code may still be running in threads of its own, and an interpreter that shuts
-        # down under it can crash, or waits for it. There is nothing to tidy up: every file is
-        # whole.
-        sys.stderr.flush()
-        sys.stdout.flush()
-        os._exit(code if isinstance(code, int) else OK)
-    sys.exit(code if isinstance(code, int) else OK)
+    except SystemExit as told:  # by a signal, or once a shell's completion was answered
+        code = told.code
+    return code if isinstance(code, int) else OK
 
 
 def _other_option(error: click.NoSuchOption) -> str | None:
