@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 
 from dvisr.library import OPERATORS, Token
-from dvisr.library.compiling import compiled, compiled_callback
+from dvisr.library.compiling import compiled, compiled_callback, named_for
 
 BY_FIRST, BY_SECOND = -2, -1  # the last rows
 _STEP = 6e-6  # of a central difference: about the cube root of the rounding of float64
@@ -61,23 +61,30 @@ def make_apply(own: tuple[Token, ...] = ()) -> Any:
 
 def _search_tree(operators: Sequence[Token], first_code: int = 0) -> Any:
     """A search tree of closures that picks the operator of a code, so that each can be inlined."""
-    return _dispatch([(first_code + i, _compiled(token)) for i, token in enumerate(operators)])
+    numbered = [(first_code + i, _compiled(token)) for i, token in enumerate(operators)]
+    return _dispatch(numbered, [_name_of(token) for token in operators])
+
+
+def _name_of(token: Token) -> str:
+    """Tells a user's operator from a built-in one, whatever it is called."""
+    return f"{token.function.__module__}.{token.name}"
 
 
 _BRANCHES = 6
 
 
-def _dispatch(operators: list[tuple[int, Any]]) -> Any:
+def _dispatch(operators: list[tuple[int, Any]], names: Sequence[str]) -> Any:
     """Six branches a level, since each level compiles anew all that is below it."""
     if len(operators) == 1:
         return operators[0][1]
     size = -(-len(operators) // _BRANCHES)
     parts = [operators[size * i : size * (i + 1)] for i in range(_BRANCHES)]
     # A branch beyond the last operator is never taken; any operator may stand there.
-    b0, b1, b2, b3, b4, b5 = (_dispatch(part or operators[-1:]) for part in parts)
+    b0, b1, b2, b3, b4, b5 = (_dispatch(part or operators[-1:], names) for part in parts)
     e0, e1, e2, e3, e4 = (operators[min(size * i, len(operators)) - 1][0] for i in range(1, 6))
 
     @numba.njit(error_model="numpy", nogil=True)
+    @named_for(*(str(code) for code, _ in operators), *names)
     def dispatch(code, with_first, with_second, rows, first, second, out):
         if code <= e0:
             return b0(code, with_first, with_second, rows, first, second, out)
@@ -113,6 +120,7 @@ def _slopes(token: Token) -> list[Any]:
     if token.arity == 1:
 
         @numba.njit(error_model="numpy")
+        @named_for(_name_of(token))
         def by_only(np, x):
             step = _STEP * max(1.0, abs(x))
             return (function(np, x + step) - function(np, x - step)) / (2.0 * step)
@@ -120,11 +128,13 @@ def _slopes(token: Token) -> list[Any]:
         return [by_only]
 
     @numba.njit(error_model="numpy")
+    @named_for(_name_of(token))
     def by_first(np, a, b):
         step = _STEP * max(1.0, abs(a))
         return (function(np, a + step, b) - function(np, a - step, b)) / (2.0 * step)
 
     @numba.njit(error_model="numpy")
+    @named_for(_name_of(token))
     def by_second(np, a, b):
         step = _STEP * max(1.0, abs(b))
         return (function(np, a, b + step) - function(np, a, b - step)) / (2.0 * step)
@@ -138,6 +148,7 @@ def _unary(token: Token, function: Any, slope: Any) -> Any:
     inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
 
     @numba.njit(error_model="numpy", nogil=True)
+    @named_for(_name_of(token))
     def apply(code, with_first, with_second, rows, first, second, out):
         x, results, slopes = rows[first], rows[out], rows[BY_FIRST]
         good = True
@@ -166,6 +177,7 @@ def _binary(token: Token, function: Any, slope_a: Any, slope_b: Any) -> Any:
     inside: Any = numba.njit(token.is_defined, error_model="numpy") if has_domain else None
 
     @numba.njit(error_model="numpy", nogil=True)
+    @named_for(_name_of(token))
     def apply(code, with_first, with_second, rows, first, second, out):
         a, b, results = rows[first], rows[second], rows[out]
         good = True

@@ -17,7 +17,7 @@ import numpy as np
 
 from dvisr.evaluation.operations import BUILT_IN, BY_FIRST, BY_SECOND
 from dvisr.library import Kind, Library
-from dvisr.library.compiling import compiled
+from dvisr.library.compiling import compiled, typed_once
 
 LEAF, CONSTANT = -1, -2  # in place of an operator's code
 NO_LINEARITY, JOINT, EACH, FIRST = 0, 1, 2, 3
@@ -25,6 +25,7 @@ _LINEARITY = {None: NO_LINEARITY, "joint": JOINT, "each": EACH, "first": FIRST}
 _FREE, _AFFINE, _CURVED = 0, 1, 2  # how a node depends on the constants
 
 
+@typed_once
 class Language(NamedTuple):
     """A library as arrays for compiled code, one entry a token."""
 
@@ -34,6 +35,7 @@ class Language(NamedTuple):
     is_trig: np.ndarray  # bool
 
 
+@typed_once
 class Work(NamedTuple):
     """Arrays that hold one tree at a time; each thread has its own. A node is at the position of
     its token."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 from numba import types
@@ -15,6 +15,7 @@ from numba.extending import (
     lower_getattr_generic,
     models,
     register_model,
+    typeof_impl,
 )
 
 from dvisr.library.code_cache import KeptCode
@@ -42,6 +43,55 @@ def compiled_inside(function: Callable[..., Any]) -> Any:
     )
     dispatcher._cache = KeptCode(function)
     return dispatcher
+
+
+def compiled_sum(function: Callable[..., Any]) -> Any:
+    """As `compiled_inside`, for a function that adds up numbers of all points: in whatever order is
+    quickest, many at once. In the order of the points each addition would wait for the last."""
+    dispatcher = numba.njit(
+        function,
+        error_model="numpy",
+        nogil=True,
+        fastmath={"reassoc", "nsz"},
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )
+    dispatcher._cache = KeptCode(function)
+    return dispatcher
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def named_for(*names: str) -> Callable[[_Function], _Function]:
+    """For a closure that is compiled several times, each time of other functions: their names
+    become part of its own. Compiled code finds what it calls by name and by a number that each
+    process counts from 1, so that of two closures of one name, one of them kept between processes
+    and one not, one could be called for the other."""
+
+    def name(function: _Function) -> _Function:
+        function.__qualname__ = ".".join((function.__qualname__, *names))
+        return function
+
+    return name
+
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def typed_once(named_tuple: _Class) -> _Class:
+    """For a named tuple whose parts have the same types in each of its instances: they are looked
+    at in the first alone. To look at twenty arrays in every call takes longer than a short call."""
+    known: list[Any] = []
+
+    @typeof_impl.register(named_tuple)
+    def _(value: Any, context: Any) -> Any:
+        if not known:
+            parts = [typeof_impl(part, context) for part in value]
+            known.append(types.BaseTuple.from_types(parts, named_tuple))
+        return known[0]
+
+    return named_tuple
 
 
 def compiled_callback(signature: Any, function: Callable[..., Any]) -> Any:

@@ -81,10 +81,9 @@ POWER = _declared(
         lambda np, a, b: np.power(a, b),
         derivatives=(
             lambda np, a, b: b * np.power(a, b - 1.0),
-            # By the exponent there is a derivative only where the base is positive.
-            lambda np, a, b: np.where(
-                a > 0.0, np.power(a, b) * np.log(np.where(a > 0.0, a, 1.0)), 0.0
-            ),
+            # By the exponent there is a derivative only where the base is positive: elsewhere this
+            # is not finite, which counts as 0.
+            lambda np, a, b: np.power(a, b) * np.log(a),
         ),
         latex="{#1}^{#2}",
         sympy=lambda sp, a, b: a**b,

@@ -303,6 +303,7 @@ def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
         raise ValueError(f"constants must have a Normal or a Decades prior, not {prior!r}")
     points = len(likelihood.y)
     noise, count, scale_prior = likelihood.noise, likelihood.count, likelihood.prior
+    weights = likelihood.weights
     if not isinstance(noise, AbstractNoise):
         raise ValueError(f"the likelihood must have a noise model of dvisr.noise, not {noise!r}")
     is_log = noise.link == "log"
@@ -312,7 +313,7 @@ def make_law(likelihood: Likelihood, prior: AbstractConstantPrior) -> Law:
     return Law(
         y=np.array(likelihood.linked(np, likelihood.y), dtype=np.float64),
         inverse=np.array(np.broadcast_to(1.0 / likelihood.scale, points), dtype=np.float64),
-        counts=np.ones(points) if likelihood.weights is None else np.array(likelihood.weights),
+        counts=np.array(1.0 if weights is None else weights, dtype=np.float64) + np.zeros(points),
         is_log=is_log,
         squares=kernel.squares,
         misfit=kernel.misfit,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dvisr.library.compiling import compiled, compiled_inside
+from dvisr.library.compiling import compiled, compiled_inside, typed_once
 
 NORMAL, DECADES = 0, 1
 PLAIN, ON_RIDGE, IN_LOGS = 0, 1, 2  # modes: of the constants, the same on a ridge, of their logs
@@ -21,6 +21,7 @@ _STIFF = 0.5  # the least curvature of the prior that a step in logs reckons wit
 _FURTHEST = 600.0  # asinh of a constant in units: beyond, sinh overflows
 
 
+@typed_once
 class Law(NamedTuple):
     """The likelihood and the prior of constants, for compiled code."""
 
@@ -44,6 +45,7 @@ class Law(NamedTuple):
     unit: float  # the size below which a constant counts as near zero
 
 
+@typed_once
 class Fit(NamedTuple):
     """Room for the descents of one tree."""
 

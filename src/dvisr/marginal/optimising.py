@@ -15,6 +15,7 @@ import numpy as np
 
 from dvisr.evaluation.tree import evaluate_tree
 from dvisr.library.compiling import compiled_inside, stand_alone
+from dvisr.library.sums import sum_of_squares, weighted_product
 from dvisr.marginal.law import curvature_of, log_prior, moved, slope_of, stretch
 
 EXACTING = 1e-8  # a tolerance below which all modes are wanted, not the best alone
@@ -27,20 +28,19 @@ def _residuals(apply, shape, constants, with_slopes, law, work, fit):
     whether the tree is defined."""
     if not evaluate_tree(apply, shape, constants, with_slopes, work):
         return False
-    total, y, inverse, is_log = 0.0, law.y, law.inverse, law.is_log
+    y, inverse = law.y, law.inverse
     values, residuals, factors = work.values[0], work.by_first, fit.row_factor
-    for point in range(len(y)):
-        value, factor = values[point], inverse[point]
-        if is_log:
-            if not value > 0.0:
+    if law.is_log:
+        for point in range(len(y)):
+            if not values[point] > 0.0:
                 return False
-            factor /= value
-            value = np.log(value)
-        residual = (y[point] - value) * inverse[point]
-        residuals[point] = residual
-        factors[point] = factor
-        total += residual * residual
-    return total < _FAR
+            factors[point] = inverse[point] / values[point]
+            residuals[point] = (y[point] - np.log(values[point])) * inverse[point]
+    else:
+        for point in range(len(y)):
+            factors[point] = inverse[point]
+            residuals[point] = (y[point] - values[point]) * inverse[point]
+    return sum_of_squares(residuals) < _FAR
 
 
 @compiled_inside
@@ -77,21 +77,17 @@ def linearise(apply, shape, constants, with_prior, by_curvature, law, work, fit)
         value = law.squares(work.by_first, law.counts, law.parameters, weights, fit.nothing)
     k, points = shape.num_constants, len(law.y)
     counts, factors, slopes = law.counts, fit.row_factor, work.slopes[0]
-    residuals, curvatures = work.by_first, fit.row_curvatures
-    for j in range(k):
-        dot = 0.0
-        for point in range(points):
-            pull = counts[point] * weights[point] * factors[point]
-            dot += slopes[j, point] * pull * residuals[point]
-        fit.along[j] = dot
+    residuals, curvatures, pulls = work.by_first, fit.row_curvatures, work.by_second
     for point in range(points):
-        weight = curvatures[point] if by_curvature else weights[point]
-        factors[point] *= counts[point] * weight * factors[point]
+        pulls[point] = counts[point] * weights[point] * factors[point]
+    for j in range(k):
+        fit.along[j] = weighted_product(slopes[j], residuals, pulls)
+    by_row = curvatures if by_curvature else weights
+    for point in range(points):
+        factors[point] *= counts[point] * by_row[point] * factors[point]
     for i in range(k):
         for j in range(i + 1):
-            dot = 0.0
-            for point in range(points):
-                dot += slopes[i, point] * slopes[j, point] * factors[point]
+            dot = weighted_product(slopes[i], slopes[j], factors)
             fit.gram[i, j] = dot
             fit.gram[j, i] = dot
     return value

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as onp
 from scipy.special import gammaln, ndtr, ndtri
 
+from dvisr.library.sums import weighted_squares
 from dvisr.noise.base import AbstractNoise, ScalePrior, _summed
 from dvisr.noise.kernel import IS_INFERRED, RATE, SHAPE, TOTAL, NoiseKernel, pointer
 
@@ -128,18 +129,13 @@ def _conditional(
 
 
 def _squares(residuals, counts, parameters, weights, curvatures):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(len(residuals)):
-        total += counts[i] * residuals[i] * residuals[i]
     for i in range(len(weights)):
         weights[i] = 1.0
-    return total
+    return weighted_squares(residuals, counts)
 
 
 def _misfit(residuals, counts, parameters, weights, curvatures):  # type: ignore[no-untyped-def]
-    squares = 0.0
-    for i in range(len(residuals)):
-        squares += counts[i] * residuals[i] * residuals[i]
+    squares = weighted_squares(residuals, counts)
     weight, value = 1.0, 0.5 * squares
     if parameters[IS_INFERRED] > 0.0:
         power = parameters[SHAPE] + 0.5 * parameters[TOTAL]

@@ -29,7 +29,7 @@ import numba
 import numpy as np
 from numba import types
 
-from dvisr.library.compiling import compiled, compiled_callback
+from dvisr.library.compiling import compiled, compiled_callback, named_for
 
 if TYPE_CHECKING:
     from dvisr.noise.base import ScalePrior
@@ -121,15 +121,19 @@ def scale_mixture(row: Any) -> tuple[Any, Any]:
     derivative. The log joint density of residuals and log s is concave in log s for every model
     that keeps to `AbstractNoise.log_density`, so that its peak is found for certain."""
     log_joint = _log_joint_of(row)
-    likeliest = _likeliest_of(log_joint)
+    likeliest = _likeliest_of(row, log_joint)
     return _squares_of(row, likeliest), _misfit_of(row, log_joint, likeliest)
 
 
-_inside = numba.njit(error_model="numpy", nogil=True)
+def _inside_of(row: Any) -> Any:
+    """Compiles a function that goes by a row."""
+    function = row.py_func
+    name = named_for(function.__module__, function.__qualname__)
+    return lambda own: numba.njit(name(own), error_model="numpy", nogil=True)
 
 
 def _log_joint_of(row: Any) -> Any:
-    @_inside
+    @_inside_of(row)
     def log_joint(log_s, residuals, counts, parameters):
         """Of residuals and log s, less what a perfect fit has at s = 1, and its slope and minus
         its second derivative by log s."""
@@ -149,8 +153,8 @@ def _log_joint_of(row: Any) -> Any:
     return log_joint
 
 
-def _likeliest_of(log_joint: Any) -> Any:
-    @_inside
+def _likeliest_of(row: Any, log_joint: Any) -> Any:
+    @_inside_of(row)
     def likeliest(residuals, counts, parameters):
         """The log s at which the joint density is highest, its value there and minus its second
         derivative."""
@@ -183,7 +187,7 @@ def _likeliest_of(log_joint: Any) -> Any:
 
 
 def _squares_of(row: Any, likeliest: Any) -> Any:
-    @_inside
+    @_inside_of(row)
     def squares(residuals, counts, parameters, weights, curvatures):
         for i in range(len(residuals)):
             if not abs(residuals[i]) < _FURTHEST:
@@ -205,7 +209,7 @@ def _squares_of(row: Any, likeliest: Any) -> Any:
 
 
 def _misfit_of(row: Any, log_joint: Any, likeliest: Any) -> Any:
-    @_inside
+    @_inside_of(row)
     def at_given_scale(residuals, counts, parameters, weights, curvatures):
         total = 0.0
         for i in range(len(residuals)):
@@ -217,7 +221,7 @@ def _misfit_of(row: Any, log_joint: Any, likeliest: Any) -> Any:
                 curvatures[i] = curvature
         return total
 
-    @_inside
+    @_inside_of(row)
     def misfit(residuals, counts, parameters, weights, curvatures):
         if parameters[IS_INFERRED] == 0.0:
             return at_given_scale(residuals, counts, parameters, weights, curvatures)
