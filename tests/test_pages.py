@@ -30,7 +30,7 @@ from benchmarks import (
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import WANTED, tables
 from benchmarks.pages import with_tables
-from benchmarks.watched import WITHOUT
+from benchmarks.watched import POWERS, WITHOUT
 from tools import command_page
 
 import dvisr
@@ -114,11 +114,12 @@ def test_what_a_fit_takes_is_the_measurement() -> None:
     }
     assert with_tables(page, made) == page
     assert set(found["limits"]) == set(limits.TABLES)
-    searches = [(row["group"], row["name"], row["without"]) for row in found["moves"]["searches"]]
-    cases, kinds = {case[:2] for case in searches}, {kind for *_, kind in searches}
-    assert sorted(collections.Counter(group for group, _ in cases).values()) == [7, 41, 42]
-    assert len(searches) == len({*searches}) == len(cases) * len(kinds)
-    assert kinds == {None, *WITHOUT}
+    for place, expected in (("searches", {*WITHOUT} - {POWERS}), ("added", {POWERS})):
+        searches = [(row["group"], row["name"], row["without"]) for row in found["moves"][place]]
+        cases, kinds = {case[:2] for case in searches}, {kind for *_, kind in searches}
+        assert sorted(collections.Counter(group for group, _ in cases).values()) == [7, 41, 42]
+        assert len(searches) == len({*searches}) == len(cases) * len(kinds)
+        assert kinds == {None, *expected}
     assert not {row["without"] for row in found["moves"]["dropped"]} & {*WITHOUT}
     assert all(row["is_same"] for row in found["threads"])
 

@@ -72,6 +72,8 @@ class SearchSettings:
         of those; functions that a context is filled with at most.
     pair_functions, paired_at_start : int
         The likeliest functions that are tried in pairs at the start, and trees that come of them.
+    power_pairs, power_pairs_a_step, powers_at_start, powers_a_step : int
+        Products of powers with another one, or another function, and trees that come of products.
     familiar, hottest : float
         The share of neighbours known before, above which parents are drawn more evenly; the most.
     parent_levels : tuple of float
@@ -96,15 +98,12 @@ class SearchSettings:
         The most times that it is taught at the end, with draws in between, steps of training each
         time, and the gap between its ELBO and the log evidence, in nats, that is small enough.
     hidden_size : int
-        Of the plain network; the next five are of it alone.
-    first_rate, last_rate : float
-        Of the network's training, from the first step to the last.
-    most_advantage : float
-        Nats at which an advantage is cut off: likelihoods of bad trees are thousands apart.
-    replay_spread : float
-        Trees that share the weight of replay until the last quarter of the steps.
-    final_updates : int
-        Steps of training on the posterior over the visited, at the end.
+        Of the plain network; up to `final_updates` all is of it alone.
+    first_rate, last_rate, most_advantage : float
+        Of its training, from the first step to the last; nats at which an advantage is cut off.
+    replay_spread, final_updates : float, int
+        Trees that share the weight of replay until the last quarter of the steps; steps of training
+        on the posterior over the visited, at the end.
     num_fresh, fresh_rounds : int
         Draws of the trained network to check the search by, and how often, while they find more.
     """
@@ -148,6 +147,10 @@ class SearchSettings:
     matches_a_context: int = 4
     pair_functions: int = 5_000
     paired_at_start: int = 1_000
+    power_pairs: int = 100_000
+    power_pairs_a_step: int = 5_000
+    powers_at_start: int = 500
+    powers_a_step: int = 100
     familiar: float = 0.5
     hottest: float = 50.0
     parent_levels: tuple[float, ...] = (5.0, 20.0, 80.0, 300.0)
@@ -194,11 +197,9 @@ class WeighingSettings:
     above, above_if_enumerated : float
         The share of the posterior from which a form is weighed to `error`. Where all trees are
         listed, forms below the second are weighed too if looks turn out to have been too low.
-    sure_starts : int
-        As `num_starts`, where all trees are listed.
-    error_share : float
-        Where all trees are listed: the error of a form times its share that is aimed at, so that
-        unlikely forms take few draws.
+    sure_starts, error_share : int, float
+        Where all trees are listed: as `num_starts`; the error of a form times its share that is
+        aimed at, so that unlikely forms take few draws.
     most_left : float
         Where all trees are listed: the share of the posterior that all forms together may have
         that were not weighed.
@@ -207,7 +208,7 @@ class WeighingSettings:
     covered, most_forms : float, int
         The share of the posterior, and the most forms, that functions and draws are made of.
     most_trees, most_tree_constants : int
-        Trees that are listed, and those of them whose own constants are worked out.
+        Trees that are listed, and those whose own constants are worked out.
     most_kept : int
         Draws of a form's constants that are kept of those that it was weighed with.
     num_draws : int
@@ -219,10 +220,9 @@ class WeighingSettings:
         What is reckoned for a form that was not weighed: a share of it.
     sure_change : float
         Nats by which a first look may change with three times the starts and still count as sure.
-    compared_starts : tuple of int
-        Fewest and most starts of `compare`: the more, the fewer rows there are.
-    compared_errors : tuple of float
-        Of a log evidence in `compare`, tried in turn where few draws decide.
+    compared_starts, compared_errors : tuple
+        Of `compare`: fewest and most starts, the more the fewer rows there are; errors of a log
+        evidence, tried in turn where few draws decide.
     """
 
     error: float = 0.01

@@ -213,8 +213,9 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 
 BLIND = {
     "neighbours": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
-    "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0, "of_network": 0.0,
-    "fresh_rounds": 0, "final_updates": 0,
+    "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0,
+    "powers_at_start": 0, "powers_a_step": 0, "of_network": 0.0, "fresh_rounds": 0,
+    "final_updates": 0,
 }  # fmt: skip
 
 

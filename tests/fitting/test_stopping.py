@@ -25,6 +25,7 @@ from dvisr.library import Kind
 from dvisr.marginal import Engine, weigh
 from dvisr.marginal import weighing as integrals
 from dvisr.search import matching as matchings
+from dvisr.search import powers as multiplying
 from dvisr.search import table as tables
 from dvisr.search.visited import ALL_ISLANDS, VisitedTrees
 from tests.fitting.problems import X, problem_of, searching
@@ -71,6 +72,8 @@ def stopped(most: int, patch: pytest.MonkeyPatch, **changes: Any) -> tuple[Outco
         inside.setattr(besides, "_LOOK", 60.0)  # looks while it waits would tell of the machine
         looks.counting(inside, VisitedTrees, "visit", lambda self, trees, *more: len(trees))
         looks.counting(inside, matchings, "match", lambda *arguments: 1)
+        for name in ("nearest_powers", "nearest_with_another"):
+            looks.counting(inside, multiplying, name, lambda *arguments: 1)
         looks.counting(inside, tables, "forms", lambda *arguments: 1)
         looks.counting(inside, weighings, "weigh", lambda *arguments: 1)
         looks.counting(inside, integrals, "log_joint_of", lambda *arguments: 1)
@@ -92,7 +95,8 @@ def check_usable(outcome: Outcome) -> None:
 def check_little(looks: Looks) -> None:
     """One part of each kind that is under way, and one form to make an answer of."""
     assert looks.after.get("visit", 0) <= AT_ONCE
-    assert looks.after.get("match", 0) <= NUM_THREADS
+    for name in ("match", "nearest_powers", "nearest_with_another"):
+        assert looks.after.get(name, 0) <= 2 * NUM_THREADS
     assert looks.after.get("forms", 0) <= 1
     assert looks.after.get("weigh", 0) <= 1
     assert looks.after.get("log_joint_of", 0) <= 2

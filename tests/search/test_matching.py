@@ -187,7 +187,8 @@ def test_a_law_of_two_likely_halves_is_found_at_once(law: str, noise: float | st
     y = clean * np.exp(0.003 * rng.standard_normal(len(clean)))
     problem = problem_of(y, noise=noise)
     settings = dataclasses.replace(SETTINGS, table_functions=20_000, table_contexts=2_000)
-    found = matching_of(problem, settings).likeliest(200)
+    matching = matching_of(problem, settings)
+    found = matching.filled(matching.likely_contexts(), 200)
     assert Legality(problem.grammar)(found).all()
     values = evaluate_batch(problem.grammar.library, found, X)[0]
     gaps = np.abs(values / clean - 1.0).max(axis=1)
@@ -199,7 +200,8 @@ def test_a_subtree_that_is_wrong_is_replaced() -> None:
     y = 3.7 * X[:, 2] * np.log(X[:, 0] / X[:, 3]) / X[:, 1]
     problem = problem_of(y)
     wrong = as_row(problem, "u * (a - v) / b * c")
-    found = matching_of(problem).of_trees(wrong[None], 50)
+    matching = matching_of(problem)
+    found = matching.filled(matching.contexts_of(wrong[None]), 50)
     engine = Engine.of(problem)
     law, before = engine.fit(
         np.stack([as_row(problem, "u * log(a / v) / b * c"), wrong])
@@ -210,10 +212,11 @@ def test_a_subtree_that_is_wrong_is_replaced() -> None:
 def test_no_trees_and_no_constants() -> None:
     problem = problem_of(X[:, 0] * X[:, 1] / X[:, 2], constants=False)
     matching = matching_of(problem)
-    assert len(matching.likeliest(50)) > 0
-    assert len(matching.of_trees(matching.trees[:0], 50)) == 0
+    assert len(matching.filled(matching.likely_contexts(), 50)) > 0
+    assert len(matching.filled(matching.contexts_of(matching.trees[:0]), 50)) == 0
     leaf = problem_of(X[:, 0], operators=[], max_tokens=1)
-    assert matching_of(leaf).likeliest(10).shape[1] == 1
+    matching = matching_of(leaf)
+    assert matching.filled(matching.likely_contexts(), 10).shape[1] == 1
 
 
 def test_rows_that_say_nothing_weigh_nothing() -> None:
@@ -223,7 +226,7 @@ def test_rows_that_say_nothing_weigh_nothing() -> None:
     values = rng.standard_normal((40, 14)) * 10.0 ** rng.integers(-3, 120, (40, 14))
     slopes = np.where(rng.random((40, 14)) < 0.2, np.nan, 10.0 ** rng.uniform(-6, 6, (40, 14)))
     slopes[0] = np.nan
-    targets, weights, is_enough = matching._weighed(values, slopes)
+    targets, weights, is_enough = matching.weighed(values, slopes)
     for hole in range(40):
         own = slopes[hole] ** 2 * matching._row_weights
         known = [r for r in range(14) if np.isfinite(own[r]) and abs(values[hole, r]) < 1e100]

@@ -48,7 +48,7 @@ _OPERATORS = "+,-,*,/,^,square,sqrt,exp,log,sin,cos,neg,1,2,3,4,pi"
 @click.option("--constants/--no-constants", default=True, help="Whether to allow the constant c.")
 @click.option(
     "--max-tokens",
-    default=15,
+    default=20,
     show_default=True,
     type=click.IntRange(1, 200),
     help="The largest formula: operators, columns, numbers and constants together.",

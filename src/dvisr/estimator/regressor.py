@@ -71,7 +71,7 @@ class DVISRRegressor(
         Names of operators and numbers, or operators made by `new_operator`.
     constants : bool, default=True
         Whether formulas may hold constants; their values are integrated out.
-    max_tokens : int, default=15
+    max_tokens : int, default=20
         The size of the largest formula: operators, variables and constants together.
     max_constants : int or None, default=4
         The most constants in a formula; None for no limit but the size. A constraint
@@ -153,7 +153,7 @@ class DVISRRegressor(
         self,
         operators: Sequence[str | Token] = OPERATORS,
         constants: bool = True,
-        max_tokens: int = 15,
+        max_tokens: int = 20,
         max_constants: int | None = MOST_CONSTANTS,
         constraints: Constraints = "default",
         tree_prior: ChosenPrior = "science",

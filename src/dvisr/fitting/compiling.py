@@ -15,7 +15,7 @@ def compile_kernels() -> None:
     x = np.linspace(0.1, 1.0, 6)
     for noise in ("infer", "student"):
         problem = make_problem(
-            Dataset.create(x[:, None], x),
+            Dataset.create(np.stack([x, np.sqrt(x)], axis=1), x),
             operators=("+", "*", "exp"),
             constants=True,
             max_tokens=9,
@@ -31,7 +31,10 @@ def compile_kernels() -> None:
         search.neighbours.propose(trees, trees, search.rng)
         search.neighbours.all_rewritings(trees[0], 4)
         search.refiner.refinements(trees[0], search.rng)
-        search.matching.likeliest(4)
+        contexts = search.matching.likely_contexts()
+        search.matching.filled(contexts, 4)
+        search.powers.filled(contexts, 4, 100)
+        search.powers.pairs(4, 1)
         weigh(Engine.of(problem), search.visited.trees[0], search.rng)
 
 

@@ -21,6 +21,7 @@ from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
+from dvisr.fitting.matched import said_by_the_data
 from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller, likely_forms, report_of
 from dvisr.marginal import Engine
@@ -29,10 +30,10 @@ from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
 from dvisr.search.likeliest import listed
-from dvisr.search.matching import Matching
+from dvisr.search.matching import Contexts, Matching
 from dvisr.search.neighbours import Neighbours
 from dvisr.search.numbering import Numbering
-from dvisr.search.pairing import Pairing
+from dvisr.search.powers import PowerProducts
 from dvisr.search.racing import Looks, Race
 from dvisr.search.recasting import Recasting
 from dvisr.search.refining import Refiner
@@ -118,6 +119,10 @@ class Search:
     def matching(self) -> Matching:
         own = self.settings.search
         return Matching(self.problem, self.engine, self._algebra, own, self._is_late)
+
+    @functools.cached_property
+    def powers(self) -> PowerProducts:
+        return PowerProducts(self.problem, self.matching, self.settings.search.power_pairs)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -215,7 +220,8 @@ class Search:
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
-        if self.settings.search.matched_at_start:
+        own = self.settings.search
+        if own.matched_at_start or own.powers_at_start:
             # While the network reads and draws.
             with contextlib.suppress(OutOfTime), self.teller.phase("listing likely functions"):
                 self.matching  # noqa: B018
@@ -230,21 +236,7 @@ class Search:
             self.visit(self.sampler.draw(2 * self.num_samples, self.rng), [island])
 
     def _pairs(self) -> np.ndarray:
-        """Contexts filled with functions, and functions with others."""
-        own, found, phase = self.settings.search, [], self.teller.phase
-        is_late = self._is_late  # what is heeded after the search gives it no more time
-        with contextlib.suppress(OutOfTime):
-            if own.matched_at_start and not is_late():
-                with phase("matching parts of formulas to the data") as tell:
-                    most = own.matched_at_start
-                    found.append(self.matching.likeliest(most, is_late, tell))
-            if own.paired_at_start and not is_late():
-                with phase("pairing functions") as tell:
-                    pairing = Pairing(self.problem, self.matching, own.pair_functions)
-                    most, threads = own.paired_at_start, self.engine.num_threads
-                    found.append(pairing.likeliest(most, threads, is_late, tell))
-        nothing = np.zeros((0, self.problem.grammar.max_tokens), dtype=np.int8)
-        return np.concatenate([nothing, *found])
+        return said_by_the_data(self, self._is_late)
 
     @property
     def trees_at_once(self) -> int:
@@ -300,8 +292,18 @@ class Search:
         if trees and not self._is_late():
             done.update(tree.tobytes() for tree in trees)
             with contextlib.suppress(OutOfTime):
-                matched = self.matching.of_trees(np.array(trees), own.matched_a_step, self._is_late)
-                self.visit(matched, [island])
+                contexts = self.matching.contexts_of(np.array(trees), self._is_late)
+                most, functions = own.matched_a_step, own.step_functions
+                self.visit(self.matching.filled(contexts, most, functions, self._is_late), [island])
+                self._multiply(contexts, island)
+
+    def _multiply(self, contexts: Contexts, island: int) -> None:
+        """Products of powers of the columns in the holes of contexts."""
+        own, threads = self.settings.search, self.engine.num_threads
+        if own.powers_a_step and not self._is_late():
+            most, pairs = own.powers_a_step, own.power_pairs_a_step
+            filled = self.powers.filled(contexts, most, pairs, threads, self._is_late)
+            self.visit(filled, [island])
 
     def _refine(self, parents: Parents, island: int) -> None:
         """Small trees in the place of constants of the most promising trees."""

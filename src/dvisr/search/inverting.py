@@ -53,7 +53,16 @@ def ends_of(arities: np.ndarray, tokens: np.ndarray) -> list[int]:
 
 
 class Tree:
-    """A tree with the values of all its nodes."""
+    """A tree with the values of all its nodes.
+
+    Parameters
+    ----------
+    library : Library
+    tokens : sequence of int
+    X : ndarray of shape (..., rows, columns)
+        Several tables at once are worked out side by side.
+    constants : sequence of float
+    """
 
     def __init__(
         self,
@@ -75,7 +84,7 @@ class Tree:
                     end = self.ends[end]
                 self.ends[position] = end
                 if token.kind is Kind.VARIABLE:
-                    self.values[position] = X[:, token.column]
+                    self.values[position] = X[..., token.column]
                 elif token.kind is Kind.LITERAL:
                     self.values[position] = np.float64(token.value)
                 elif token.kind is Kind.CONSTANT:
@@ -88,7 +97,7 @@ class Tree:
         """The values that the subtree at that position must have for the tree to have those of y,
         and the slope of y by them; not finite where there are none. None where an operator on the
         way can't be undone."""
-        position, target, slope = 0, y, np.ones(len(y))
+        position, target, slope = 0, y, np.ones(np.shape(y))
         with np.errstate(all="ignore"):
             while position != hole:
                 token, first = self.tokens[position], position + 1
@@ -101,4 +110,4 @@ class Tree:
                 operands = [target, *others] if place == 0 else [*others, target]
                 slope = slope * token.derivatives[place](np, *operands)
                 position = second if place == 1 else first
-        return np.broadcast_to(target, len(y)), np.broadcast_to(slope, len(y))
+        return np.broadcast_to(target, np.shape(y)), np.broadcast_to(slope, np.shape(y))

@@ -82,8 +82,8 @@ class Matching:
         if len(chosen) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, _MOST_ROWS, replace=False))
         self.X = problem.X[chosen]
-        self._y = np.exp(law.y[chosen]) if law.is_log else law.y[chosen]
-        unit = law.inverse[chosen] / (self._y if law.is_log else 1.0)
+        self.y = np.exp(law.y[chosen]) if law.is_log else law.y[chosen]
+        unit = law.inverse[chosen] / (self.y if law.is_log else 1.0)
         with np.errstate(over="ignore"):  # of a target of 1e-300; such rows are left out
             self._row_weights = law.counts[chosen] * unit**2
         spread = float(np.var(law.y * law.inverse)) or 1.0
@@ -107,24 +107,19 @@ class Matching:
         """Of the table's functions at the rows that are compared, (functions, rows)."""
         return self._values.T
 
-    def likeliest(
-        self, most: int, is_late: Callable[[], bool] = lambda: False, tell: Tell = lambda done: None
-    ) -> np.ndarray:
-        """Trees of the likeliest contexts, whatever these are worth by themselves; the best of
-        them, at most so many. Once it is late the other contexts are left."""
+    def likely_contexts(self, is_late: Callable[[], bool] = lambda: False) -> Contexts:
+        """Of the likeliest trees, whatever these are worth by themselves. Once it is late the other
+        contexts are left."""
         trees = self.trees[: self._settings.table_contexts]
         room = max(1, self._settings.most_matched_values // max(1, self._values.size))
-        contexts = self._contexts(trees, np.zeros((len(trees), 0)), 0, room, is_late)
-        return self._filled(contexts, most, None, is_late, tell)
+        return self._contexts(trees, np.zeros((len(trees), 0)), 0, room, is_late)
 
-    def of_trees(
-        self, trees: np.ndarray, most: int, is_late: Callable[[], bool] = lambda: False
-    ) -> np.ndarray:
-        """Trees that have a subtree of one of these replaced; the best, at most so many. Once it
-        is late the other contexts are left."""
+    def contexts_of(
+        self, trees: np.ndarray, is_late: Callable[[], bool] = lambda: False
+    ) -> Contexts:
+        """These trees without one of their subtrees."""
         constants = self._coarsest.fit(trees, self._settings.num_starts).constants
-        contexts = self._contexts(trees, constants, 1, None, is_late)
-        return self._filled(contexts, most, self._settings.step_functions, is_late)
+        return self._contexts(trees, constants, 1, None, is_late)
 
     def _contexts(
         self,
@@ -154,12 +149,12 @@ class Matching:
                 tokens = trees[number][trees[number] >= 0]
                 count = int((tokens == library.constant_id).sum())
                 made[number] = Tree(library, tokens, self.X, constants[number, :count].tolist())
-            return made[number].required(hole, self._y)
+            return made[number].required(hole, self.y)
 
         order = np.argsort(-log_prior, kind="stable").tolist()
         most = len(order) if most is None else most
         chosen: list[int] = []
-        targets, weights = (np.zeros((0, len(self._y))) for _ in range(2))
+        targets, weights = (np.zeros((0, len(self.y))) for _ in range(2))
         for start in range(0, len(order), _CONTEXTS_AT_ONCE):
             if len(chosen) >= most or is_late():
                 break
@@ -168,7 +163,7 @@ class Matching:
             if not asked:
                 continue
             values, slopes = (np.array([found[n] for _, found in asked]) for n in range(2))
-            own_targets, own_weights, is_known = self._weighed(values, slopes)
+            own_targets, own_weights, is_known = self.weighed(values, slopes)
             chosen += [place for (place, _), known in zip(asked, is_known, strict=True) if known]
             targets = np.concatenate([targets, own_targets[is_known]])
             weights = np.concatenate([weights, own_weights[is_known]])
@@ -185,13 +180,13 @@ class Matching:
 
     def target(self, tree: Tree, hole: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The values that the hole must hold, and the weight of each row."""
-        found = tree.required(hole, self._y)
+        found = tree.required(hole, self.y)
         if found is None:
             return None
-        targets, weights, is_known = self._weighed(found[0][None], found[1][None])
+        targets, weights, is_known = self.weighed(found[0][None], found[1][None])
         return (targets[0], weights[0]) if is_known[0] else None
 
-    def _weighed(
+    def weighed(
         self, values: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of many holes, (holes, rows): the values and their weights, zero where there are none,
@@ -211,15 +206,16 @@ class Matching:
         weights = np.minimum(np.where(is_known, weights, 0.0), largest)
         return np.where(is_known, values, 0.0), weights, is_enough
 
-    def _filled(
+    def filled(
         self,
         contexts: Contexts,
         most: int,
-        num_functions: int | None,
+        num_functions: int | None = None,
         is_late: Callable[[], bool] = lambda: False,
         tell: Tell = lambda done: None,
     ) -> np.ndarray:
-        """With the likeliest functions of the table, so many, or all."""
+        """Contexts with the likeliest functions of the table in their holes, so many of these or
+        all; the best, at most so many. Once it is late the other contexts are left."""
         grammar = self._problem.grammar
         functions, kinds, scores = self._matches(contexts, num_functions, is_late, tell)
         order = np.argsort(-scores, axis=None, kind="stable")
