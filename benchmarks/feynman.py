@@ -18,6 +18,29 @@ _FUNCTIONS = {"sqrt": "sqrt", "exp": "exp", "ln": "log", "log": "log", "sin": "s
 _VALUES = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _SAME = 1e-6  # of the spread of a law's values
 _NOTHING = 1e-6  # the size of a constant that does nothing where it is added
+_REWRITTEN = 500  # trees of a form, as many as a fit looks at
+# Shorter or likelier ways to say a law than the database's own, by that.
+_SAID_OTHERWISE = {
+    "m_0/sqrt(1-v**2/c**2)": ("m_0 * `c` / sqrt(square(`c`) - square(v))",),
+    "m_0*v/sqrt(1-v**2/c**2)": ("m_0 * v * `c` / sqrt(square(`c`) - square(v))",),
+    "(x-u*t)/sqrt(1-u**2/c**2)": ("(x - u * t) * `c` / sqrt(square(`c`) - square(u))",),
+    "(1+v/c)/sqrt(1-v**2/c**2)*omega_0": ("omega_0 * sqrt((`c` + v) / (`c` - v))",),
+    "h/(2*pi)*omega**3/(pi**2*c**2*(exp((h/(2*pi))*omega/(kb*T))-1))": (
+        "h * omega ^ 3 / (square(`c`) * (exp(h * omega / (kb * T) * c) - 1)) * c",
+    ),
+    "m*c**2/sqrt(1-v**2/c**2)": ("m * `c` ^ 3 / sqrt(square(`c`) - square(v))",),
+    "n*alpha/(1-(n*alpha/3))*epsilon*Ef": ("epsilon * Ef / (1 / (n * alpha) - 1 / 3)",),
+    "rho_c_0/sqrt(1-v**2/c**2)": ("rho_c_0 * `c` / sqrt(square(`c`) - square(v))",),
+    "sqrt(omega**2/c**2-pi**2/d**2)": ("sqrt(square(omega / `c`) - square(pi / d))",),
+    "mom*H/(kb*T)+(mom*alpha)/(epsilon*c**2*kb*T)*M": (
+        "mom * (H + alpha * M / (epsilon * square(`c`))) / (kb * T)",
+    ),
+    "-m*q**4/(2*(4*pi*epsilon)**2*(h/(2*pi))**2)*(1/n**2)": (
+        "m * square(square(q) / (epsilon * h * n)) * c",
+        "m * q ^ 4 / (square(epsilon) * square(h) * square(n)) * c",
+    ),
+    "1/(exp((h/(2*pi))*omega/(kb*T))-1)": ("1 / (exp(h * omega / (kb * T) * c) - 1)",),
+}
 
 
 def feynman_cases(folder: Path) -> list[tuple[Path, str]]:
@@ -112,13 +135,18 @@ class Wording:
 
 def law_rows(problem: Any, formula: str) -> list[np.ndarray]:
     """The law as rows of tokens, in each wording that the grammar allows."""
+    from dvisr.expression import parse
     from dvisr.search.legality import Legality
 
     grammar = problem.grammar
+    said = [
+        Wording(grammar.library, with_numbers=with_numbers, folded=folded).tokens(formula)
+        for with_numbers, folded in itertools.product((True, False), repeat=2)
+    ]
+    for text in _SAID_OTHERWISE.get(formula, ()):
+        said.append(list(parse(text, grammar.library).tokens))
     rows = []
-    for with_numbers, folded in itertools.product((True, False), repeat=2):
-        wording = Wording(grammar.library, with_numbers=with_numbers, folded=folded)
-        tokens = wording.tokens(formula)
+    for tokens in said:
         if len(tokens) <= grammar.max_tokens:
             row = np.full((1, grammar.max_tokens), -1, dtype=np.int8)
             row[0, : len(tokens)] = tokens
@@ -128,14 +156,18 @@ def law_rows(problem: Any, formula: str) -> list[np.ndarray]:
 
 
 def law_log_joint(problem: Any, formula: str) -> float | None:
-    """log p(law, y) under the priors, of its likeliest wording; None if it has none."""
+    """log p(law, y) under the priors, of its likeliest wording with operands in every order; None
+    if the grammar has none."""
     from dvisr.marginal import Engine, weigh
+    from dvisr.search.neighbours import Neighbours
 
-    found = [
-        weigh(Engine.of(problem), row, np.random.default_rng(0), num_starts=256).log_marginal
-        + float(problem.tree_prior.log_prob(np, row))
-        for row in law_rows(problem, formula)
-    ]
+    engine, neighbours = Engine.of(problem), Neighbours(problem.grammar)
+    found = []
+    for row in law_rows(problem, formula):
+        log_marginal = weigh(engine, row, np.random.default_rng(0), num_starts=256).log_marginal
+        trees = neighbours.all_rewritings(row, _REWRITTEN)
+        log_prior = np.asarray(problem.tree_prior.log_prob(np, trees))
+        found.append(log_marginal + float(np.logaddexp.reduce(log_prior)))
     return max(found, default=None)
 
 

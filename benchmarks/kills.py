@@ -44,6 +44,7 @@ def new_model(place: Path | None) -> DVISRRegressor:
         num_samples=16, max_enumerated=0, likeliest_trees=3, network="plain", hidden_size=8,
         final_updates=10, num_fresh=64, fresh_rounds=1, table_functions=200, table_contexts=50,
         matched_at_start=50, matched_trees=4, matched_a_step=20,
+        power_pairs=500, power_pairs_a_step=100, powers_at_start=20, powers_a_step=10,
     )  # fmt: skip
     weighing = WeighingSettings(rounds=(500, 2000), num_starts=8, num_draws=300)
     return DVISRRegressor(

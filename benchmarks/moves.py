@@ -2,6 +2,7 @@
 a second, and what a search of as many seconds finds without it.
 
     python -m benchmarks.moves run --data FOLDER [--seconds 5] [--processes 2] [--missing]
+    python -m benchmarks.moves added --data FOLDER    only what came last, products of powers
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
@@ -11,7 +12,7 @@ Programs are compiled before. Each process has one of the cores, so that all sea
 the same; of one core the start alone takes two seconds and more. What was measured goes to
 docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` makes
 tables of docs/speed.md of it. The file also has what was found of kinds of moves that were dropped
-because of it, by the search that still had them.
+because of it, by the search that still had them, and of a kind that was added since.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
 from benchmarks.network import problem_of
 from benchmarks.pages import with_tables
-from benchmarks.watched import FUNCTIONS, PRIOR, WITHOUT, Watched
+from benchmarks.watched import FUNCTIONS, POWERS, PRIOR, WITHOUT, Watched
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
@@ -103,12 +104,14 @@ def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bo
     return check
 
 
-def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[str, Any]]:
-    """The whole search, and one without each kind of move."""
+def measured(
+    folder: Path, group: str, name: str, seconds: float, kinds: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """The whole search, and one without each of these kinds of move."""
     rows = []
     case = case_of(folder, group, name)
     Watched(case.problem, None).run(seconds)  # so that what is compiled and listed once is there
-    for without in (None, *WITHOUT):
+    for without in (None, *kinds):
         watched = Watched(case.problem, without)
         tokens = watched.run(seconds)
         rows.append(
@@ -127,7 +130,7 @@ def measured(folder: Path, group: str, name: str, seconds: float) -> list[dict[s
 
 
 def measure(
-    folder: Path, seconds: float, processes: int, done: set[str]
+    folder: Path, seconds: float, processes: int, done: set[str], kinds: tuple[str, ...]
 ) -> Iterator[list[dict[str, Any]]]:
     spawned = multiprocessing.get_context("spawn")
     cores, own = spawned.SimpleQueue(), sorted(os.sched_getaffinity(0))
@@ -135,7 +138,7 @@ def measure(
         cores.put(own[number % len(own)])
     with ProcessPoolExecutor(processes, spawned, _keep_to_a_core, (cores,)) as pool:
         left = [(group, name) for group, name in names(folder) if name not in done]
-        for work in [pool.submit(measured, folder, *one, seconds) for one in left]:
+        for work in [pool.submit(measured, folder, *one, seconds, kinds) for one in left]:
             yield work.result()
 
 
@@ -206,11 +209,32 @@ def dropped_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def added_table(rows: list[dict[str, Any]]) -> str:
+    """Of the kind of move that was added last: a line for each group of cases."""
+    lines = [
+        "| with products of powers, and without | seconds | of the posterior, visited by them "
+        "first | in a second | they were the first to visit the likeliest | the formula comes "
+        "first for, with them | without them | and the likeliest is worse, better by more than 1 "
+        "nat for |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        own = [row for row in rows if row["group"] == group]
+        whole = {row["name"]: row for row in own if row["without"] is None}
+        others = {row["name"]: row for row in own if row["without"] == POWERS}
+        found = sum(row["is_found"] for row in whole.values())
+        lines.append(
+            f"| {group}, {len(whole)} of them | {_of_the_whole(POWERS, whole)} | {found} | "
+            f"{_without(others, whole)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def tables(found: dict[str, list[dict[str, Any]]]) -> str:
     rows = found["searches"]
     groups = dict.fromkeys(row["group"] for row in rows)
     made = [table([row for row in rows if row["group"] == group]) for group in groups]
-    return "\n".join([*made, dropped_table(found["dropped"])])
+    return "\n".join([*made, added_table(found.get("added", [])), dropped_table(found["dropped"])])
 
 
 def _write(found: dict[str, list[dict[str, Any]]]) -> None:
@@ -229,20 +253,23 @@ def show() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["run", "show"])
+    parser.add_argument("what", choices=["run", "added", "show"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
     asked = parser.parse_args()
-    if asked.what == "run":
-        found = json.loads(FOUND.read_text()) if FOUND.exists() else {"dropped": []}
-        rows = found.get("searches", []) if asked.missing else []
-        done = {row["name"] for row in rows}
-        for made in measure(asked.data, asked.seconds, asked.processes, done):
-            rows += made
+    if asked.what != "show":
+        found: dict[str, list[Any]] = {"searches": [], "added": [], "dropped": []}
+        found |= json.loads(FOUND.read_text()) if FOUND.exists() else {}
+        place = "searches" if asked.what == "run" else "added"
+        kinds = tuple(kind for kind in WITHOUT if (kind == POWERS) == (place == "added"))
+        found[place] = found[place] if asked.missing else []
+        done = {row["name"] for row in found[place]}
+        for made in measure(asked.data, asked.seconds, asked.processes, done, kinds):
+            found[place] += made
             print(f"{made[0]['group']}: {made[0]['name']}", flush=True)
-            _write({"searches": rows, "dropped": found["dropped"]})
+            _write(found)
     show()
 
 

@@ -24,6 +24,7 @@ from dvisr.settings import FitSettings
 LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws", "prior's draws"
 FUNCTIONS = "likely functions listed, for contexts and pairs"
 CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
+POWERS = "products of powers"
 NEIGHBOURS, HOLES = "neighbours", "contexts of good trees filled"
 REFINED = "small trees in the place of constants"
 # By kind of move: the settings without it. The prior's draws cost next to nothing, and start it.
@@ -32,6 +33,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     NETWORK: {},  # a search that was not prepared has none
     CONTEXTS: {"matched_at_start": 0},
     PAIRS: {"paired_at_start": 0},
+    POWERS: {"powers_at_start": 0, "powers_a_step": 0},
     NEIGHBOURS: {"neighbours": 0},
     HOLES: {"matched_trees": 0},
     REFINED: {"refined": 0},
@@ -99,6 +101,7 @@ class Watched:
         search = self.search
         self._timed(search, "_explore", NEIGHBOURS)
         self._timed(search, "_match", HOLES)
+        self._timed(search, "_multiply", POWERS)
         self._timed(search, "_refine", REFINED)
         phase, draw = search.teller.phase, search.sampler.draw
 
@@ -140,22 +143,36 @@ class Watched:
         search, own = self.search, self.search.settings.search
         parts = [np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)]
         try:
-            began = time.thread_time()
-            table = search.matching
+            table, is_late = search.matching, search._is_late
+            threads = search.engine.num_threads
+            with self._apart(CONTEXTS if own.matched_at_start else POWERS):
+                contexts = table.likely_contexts(is_late)
             if own.matched_at_start:
-                made = table.likeliest(own.matched_at_start, search._is_late)
-                self._beside[CONTEXTS] += time.thread_time() - began
+                with self._apart(CONTEXTS):
+                    made = table.filled(contexts, own.matched_at_start, None, is_late)
                 parts.append(self._remembered(made, CONTEXTS))
-            began = time.thread_time()
+            if own.powers_at_start:
+                most = own.powers_at_start
+                with self._apart(POWERS):
+                    pairs = own.power_pairs
+                    made = search.powers.filled(contexts, most, pairs, threads, is_late)
+                    made = np.concatenate([made, search.powers.pairs(most, threads, is_late)])
+                parts.append(self._remembered(made, POWERS))
             if own.paired_at_start:
-                pairing = Pairing(search.problem, table, own.pair_functions)
-                threads = search.engine.num_threads
-                made = pairing.likeliest(own.paired_at_start, threads, search._is_late)
-                self._beside[PAIRS] += time.thread_time() - began
+                with self._apart(PAIRS):
+                    pairing = Pairing(search.problem, table, own.pair_functions)
+                    made = pairing.likeliest(own.paired_at_start, threads, is_late)
                 parts.append(self._remembered(made, PAIRS))
         except OutOfTime:
             pass
         return np.concatenate(parts)
+
+    @contextmanager
+    def _apart(self, kind: str) -> Iterator[None]:
+        """Seconds of what is worked out beside the rest."""
+        began = time.thread_time()
+        yield
+        self._beside[kind] += time.thread_time() - began
 
     def _remembered(self, trees: np.ndarray, kind: str) -> np.ndarray:
         for tree in trees:
