@@ -162,8 +162,8 @@ class SearchSettings:
     first_batches: int = 8
     first_prefixes: int = 2_500
     adapter_width: int = 64
-    most_looked_at: int = 512
-    most_taught: int = 1_024
+    most_looked_at: int = 128
+    most_taught: int = 512
     lesson_rounds: int = 3
     lesson_updates: int = 80
     lesson_goal: float = 0.2

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dvisr.search.matching import Tell
 
 _PREFIXES_A_TREE = 4  # of the trees of a lesson: so many are their own, at the most
+_LEAST = 1e-6  # the share of the posterior or of q from which a lesson has a tree
 
 
 def network_of(name: str) -> DataNetwork:
@@ -244,15 +245,15 @@ class PretrainedNetwork(AbstractNetwork):
 
     def _trees_to_teach(self, search: Search) -> np.ndarray:
         """The likeliest that were visited and the network's own draws, those first that have most
-        of the posterior or of q."""
-        likeliest = foremost(search, self._settings.most_looked_at)
+        of the posterior or of q, and none that have next to nothing of either."""
+        likeliest = foremost(search, self._settings.most_looked_at, _LEAST)
         trees = {tree.tobytes(): tree for tree in likeliest} | self._drawn
         rows = np.array(list(trees.values()), dtype=np.int8)
         numbers = search.visited.visit(rows, islands=())
         joint = search.visited.tree_joint_estimate[numbers]
         importance = np.maximum(joint - log_total(joint), self.unfolded.log_q(rows))
         order = np.argsort(-importance, kind="stable")[: self._settings.most_taught]
-        return rows[order]
+        return rows[order[importance[order] > np.log(_LEAST)]]
 
     def _taught(
         self, trees: np.ndarray, log_joint: np.ndarray, adapter: Adapter, updates: int
@@ -294,12 +295,14 @@ class PretrainedNetwork(AbstractNetwork):
             self._first = None
 
 
-def foremost(search: Search, most: int) -> np.ndarray:
-    """The visited trees of the largest joint, so many."""
+def foremost(search: Search, most: int, least: float = 0.0) -> np.ndarray:
+    """The visited trees of the largest joint, so many, of those with that share of the posterior."""
     joint = search.visited.tree_joint_estimate
     count = min(most, len(joint))
     order = np.argpartition(-joint, count - 1)[:count]
     order = order[np.isfinite(joint[order])]
+    if least > 0.0:
+        order = order[joint[order] > log_total(joint) + np.log(least)]
     trees: np.ndarray = search.visited.trees[order[np.argsort(-joint[order], kind="stable")]]
     return trees
 

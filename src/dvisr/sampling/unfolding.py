@@ -91,13 +91,16 @@ class Unfolded:
         for start in range(self._num_said, self._count, _BLOCK):
             stop = min(start + _BLOCK, self._count)
             rows = np.arange(start, start + _BLOCK).clip(max=stop - 1)
-            added = np.asarray(_adapted(self._adapter, self._arrays[4][rows]))[: stop - start]
-            scores = self._arrays[5][start:stop] + added.astype(np.float64)
-            highest = scores.max(axis=1, keepdims=True)
-            total = np.log(np.exp(scores - highest).sum(axis=1, keepdims=True))
-            self._arrays[6][start:stop] = scores - highest - total
-        self._num_said = self._count
+            self._say(start, stop, np.asarray(_adapted(self._adapter, self._arrays[4][rows])))
         return self._arrays[6][: self._count]
+
+    def _say(self, start: int, stop: int, added: np.ndarray) -> None:
+        """Of these prefixes, what the adapter adds being known."""
+        scores = self._arrays[5][start:stop] + added[: stop - start].astype(np.float64)
+        highest = scores.max(axis=1, keepdims=True)
+        total = np.log(np.exp(scores - highest).sum(axis=1, keepdims=True))
+        self._arrays[6][start:stop] = scores - highest - total
+        self._num_said = stop
 
     def draw(
         self, count: int, rng: np.random.Generator, num_batches: int = 1
@@ -188,16 +191,18 @@ class Unfolded:
         before[np.arange(before.shape[1])[None] >= depth[lanes][:, None]] = 0.0
         state = jax.tree.unflatten(self._structure, [array[parents][lanes] for array in states])
         found = _said(
-            self.policy, self.writer, state, tokens[lanes].astype(np.int32),
+            self.policy, self._adapter, self.writer, state, tokens[lanes].astype(np.int32),
             depth[lanes].astype(np.int32), before,
         )  # fmt: skip
-        state, own_seen, own_signals, own_logits = jax.tree.map(np.asarray, found)
+        state, own_seen, own_signals, own_logits, added = jax.tree.map(np.asarray, found)
         count = len(own)
         seen[own], signals[own], logits[own] = (
             part[:count] for part in (own_seen, own_signals, own_logits)
         )
         for array, leaf in zip(states, jax.tree.leaves(state), strict=True):
             array[own] = leaf[:count]
+        if self._num_said == own[0]:  # else the others before it are asked of this adapter first
+            self._say(int(own[0]), int(own[-1]) + 1, added)
 
 
 def _systematic(probs: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -224,10 +229,16 @@ def _adapted(adapter: Adapter, signals: Any) -> Any:
 
 @bounded_jit
 def _said(
-    policy: DataPolicy, writer: Writer, states: Any, tokens: Any, depths: Any, before: Any
-) -> tuple[Any, Any, Any, Any]:
+    policy: DataPolicy,
+    adapter: Adapter,
+    writer: Writer,
+    states: Any,
+    tokens: Any,
+    depths: Any,
+    before: Any,
+) -> tuple[Any, Any, Any, Any, Any]:
     """Lanes on a leading axis. The state after each token, the decoder's own key and value there,
-    its signal, and its logits with the prior's weights."""
+    its signal, its logits with the prior's weights, and what the adapter adds to them."""
     walk, mask = writer.walk, writer.mask
     assert walk is not None
 
@@ -249,7 +260,8 @@ def _said(
         logits = policy.decoder.logits(policy.words, signal) + weights.astype(policy.dtype)
         return state, own, signal, jnp.where(masking.allowed(mask, masked), logits, -jnp.inf)
 
-    return jax.vmap(of_one)(states, tokens, depths, before)
+    state, own, signal, logits = jax.vmap(of_one)(states, tokens, depths, before)
+    return state, own, signal, logits, adapter(signal)
 
 
 def _stepped(writer: Writer, state: Any, token: Any) -> Any:
