@@ -38,7 +38,7 @@ from dvisr.constants import Normal
 from dvisr.constraints import Grammar
 from dvisr.data import dataset_from_table, read_table
 from dvisr.estimator import DVISRRegressor, FitWarning
-from dvisr.estimator.regressor import OPERATORS
+from dvisr.estimator.table import OPERATORS
 from dvisr.evaluation import evaluate
 from dvisr.expression import Expression
 from dvisr.library import Kind, Library

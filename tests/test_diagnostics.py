@@ -17,6 +17,8 @@ from dvisr.diagnostics import (
     log_total,
     pareto_k,
     r_squared,
+    rank_correlation,
+    ranks_of,
     total_variation,
 )
 
@@ -147,3 +149,13 @@ def test_log_total() -> None:
     assert log_total(values) == pytest.approx(-1000.0 + math.log(4.0), abs=1e-12)
     assert log_total(np.array([])) == -math.inf
     assert log_total(np.array([-np.inf, -np.inf])) == -math.inf
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_ranks_are_those_of_scipy(count: int) -> None:
+    rng = np.random.default_rng(count)
+    one, two = rng.integers(0, 2 + count // 2, (2, count)).astype(float)
+    one[0], two[0] = -1.0, count  # not all are equal
+    assert ranks_of(one) == pytest.approx(stats.rankdata(one))
+    expected = stats.spearmanr(one, two).statistic
+    assert rank_correlation(one, two) == pytest.approx(expected, abs=1e-12)

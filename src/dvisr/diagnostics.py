@@ -7,7 +7,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 from scipy.special import logsumexp
 
 
@@ -215,12 +214,27 @@ def calibration_curve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Levels from 0 to 1, the share of values at or below each, and where `coverage` of as many
     independent uniform values would have it, level by level."""
+    from scipy.stats import binom  # takes long to import, and a fit needs nothing of it
+
     levels = np.linspace(0.0, 1.0, 101)
     count = len(pit)
     shares = np.searchsorted(np.sort(pit), levels, side="right") / max(count, 1)
     tail = 0.5 * (1.0 - coverage)
-    low, high = (stats.binom.ppf(q, count, levels) / max(count, 1) for q in (tail, 1.0 - tail))
+    low, high = (binom.ppf(q, count, levels) / max(count, 1) for q in (tail, 1.0 - tail))
     return levels, shares, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def ranks_of(values: np.ndarray) -> np.ndarray:
+    """From 1 on; equal values share the mean of theirs."""
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, side="left")
+    up_to = np.searchsorted(ordered, values, side="right")
+    return np.asarray(0.5 * (below + up_to + 1.0))
+
+
+def rank_correlation(one: np.ndarray, two: np.ndarray) -> float:
+    """Spearman's, of values that are not all equal."""
+    return float(np.corrcoef(ranks_of(one), ranks_of(two))[0, 1])
 
 
 _TAIL = 0.005  # of the draws on either side: one far draw would hide all others in a histogram

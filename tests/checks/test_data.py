@@ -10,10 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from benchmarks.data_checks import copied, lever, noiseless, repeated, rounded, scarce
+from scipy import stats
 
 from dvisr.checks import CHECKS, DATA, Check, Grade, Replication, check_data
 from dvisr.checks.base import graded
+from dvisr.checks.reference import FALSE_ALARMS
 from dvisr.checks.repeats import expected_distinct, rounding
+from dvisr.checks.support import OUTSIDE, by_chance
 from tests.checks.posteriors import Rng, Table, fit
 
 OK, CAUTION, GRAVE = Grade
@@ -119,6 +122,16 @@ def test_a_grade_follows_from_the_measurement(make: Callable[[Rng], Table]) -> N
         assert check.grade is graded(check.measured, check.limit, check.grave_limit)
         assert "\n" not in check.sentence
         assert not check.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40, 2000])
+def test_rows_outside_are_held_against_a_binomial(rows: int) -> None:
+    chance = stats.binom(rows, OUTSIDE)
+    for outside in {0, 1, rows // 10, rows // 5, rows}:
+        many, none, most = by_chance(outside, rows)
+        assert many == pytest.approx(chance.sf(outside - 1), rel=1e-9)
+        assert none == pytest.approx(chance.cdf(outside), rel=1e-9)
+        assert most == chance.isf(FALSE_ALARMS / 2)
 
 
 def test_cures() -> None:

@@ -17,10 +17,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from dvisr import DVISRRegressor, load
+from dvisr import load
 from dvisr.cli import cli
 from dvisr.cli.console import print_lines
 from dvisr.cli.fit import _next
+from dvisr.estimator.table import TableRegressor
 from dvisr.expression import mathml
 from tests.cli.running import dvisr, in_a_process
 from tests.examples import ROOT, examples_of
@@ -186,15 +187,15 @@ def test_a_limit_of_its_own_is_no_interruption(
     line: str, monkeypatch: pytest.MonkeyPatch, stopped_by: str, code: int
 ) -> None:
     """And Ctrl-C is one, with a limit or without."""
-    fit = DVISRRegressor.fit_table
+    fit = TableRegressor.fit_table
 
-    def cut_short(model: DVISRRegressor, *given: Any, **named: Any) -> DVISRRegressor:
+    def cut_short(model: TableRegressor, *given: Any, **named: Any) -> TableRegressor:
         fit(model, *given, **named)
         model.interrupted_ = True
         model.diagnostics_["stopped_by"] = stopped_by
         return model
 
-    monkeypatch.setattr(DVISRRegressor, "fit_table", cut_short)
+    monkeypatch.setattr(TableRegressor, "fit_table", cut_short)
     # Not by `main`, which ends the process at once after an interruption.
     status = cli.main(["fit", line, *SMALL, "--max-time", "60"], standalone_mode=False)
     assert (status or 0) == code

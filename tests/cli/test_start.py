@@ -75,6 +75,15 @@ def test_ctrl_c_while_it_imports_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "dvisr: interrupted\n")
 
 
+def test_a_fit_imports_no_package_that_it_has_no_need_of(tmp_path: Path) -> None:
+    """scikit-learn and SciPy's statistics take most of a second, with what they import."""
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n2,3.9\n3,6.1\n4,8\n5,9.9\n6,12.1\n")
+    words = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--max-tokens", "9", "--json"]
+    names = ("sklearn", "scipy.stats", "scipy.optimize", "matplotlib", "bokeh", "sympy", "arviz")
+    status, modules, _ = imported(*words, "--num-steps", "1", names=names)
+    assert (status, modules) == (0, [])
+
+
 @pytest.mark.parametrize("words", [["fti"], ["fit", "missing.csv", "--target", "y"]])
 def test_what_goes_on_beside_keeps_no_process_from_ending(words: list[str]) -> None:
     code = (

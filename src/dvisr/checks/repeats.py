@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 _LEAST_STEPS = 5  # differences of y, below which a grid can't be told from chance
 _MOST_CELLS = 100_000
@@ -42,7 +42,7 @@ def expected_distinct(X: np.ndarray, y: np.ndarray, counts: np.ndarray, noise: f
     if not (math.isfinite(width) and width > 0.0 and 12.0 * width < _MOST_CELLS):
         return seen
     reach = math.ceil(6.0 * width) + 1
-    chance = np.diff(stats.norm.cdf((np.arange(-reach, reach + 2) - 0.5) / width))
+    chance = np.diff(ndtr((np.arange(-reach, reach + 2) - 0.5) / width))
     _, group = np.unique(X, axis=0, return_inverse=True)
     total = np.bincount(group.ravel(), weights=counts)
     log_missed = np.log1p(-np.minimum(chance, 1.0 - 1e-12))

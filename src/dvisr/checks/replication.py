@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr, ndtri
 
 from dvisr.checks.repeats import expected_distinct, rounding
 from dvisr.diagnostics import smoothed_weights
@@ -261,9 +260,9 @@ class LeftOut:
         """How many rows lie outside their central interval, with this share outside expected. A
         value that was rounded counts by the part of its cell that is outside, with the density
         within the cell taken as a Gaussian's."""
-        centre = stats.norm.ppf(np.clip(self.pit, 1e-12, 1.0 - 1e-12))
-        half = 0.5 * self.cell / stats.norm.pdf(centre)
-        low, high = stats.norm.cdf(centre - half), stats.norm.cdf(centre + half)
+        centre = ndtri(np.clip(self.pit, 1e-12, 1.0 - 1e-12))
+        half = 0.5 * self.cell * math.sqrt(2.0 * math.pi) * np.exp(0.5 * centre**2)
+        low, high = ndtr(centre - half), ndtr(centre + half)
         inside = np.minimum(high, 1.0 - 0.5 * share) - np.maximum(low, 0.5 * share)
         with np.errstate(invalid="ignore", divide="ignore"):
             part = 1.0 - np.clip(inside / (high - low), 0.0, 1.0)

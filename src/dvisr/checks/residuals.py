@@ -10,7 +10,7 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy import fft, spatial, stats
+from scipy import fft
 
 from dvisr.checks.base import Check, Grade
 from dvisr.checks.reference import (
@@ -23,6 +23,7 @@ from dvisr.checks.reference import (
     too_few,
 )
 from dvisr.checks.replication import Replication
+from dvisr.diagnostics import rank_correlation, ranks_of
 
 SPREAD_ALARMS = 0.01  # the spread is the hardest to see: 30 rows tell a factor of seven barely
 GRAVE_CORRELATION = 0.5  # of neighbours
@@ -122,7 +123,7 @@ def _places(rep: Replication) -> list[tuple[str, np.ndarray]]:
     along += [(name, column) for name, column in zip(rep.column_names, rep.X.T, strict=True)]
     top = max(rep.num_rows - 1, 1) / 2.0
     return [
-        (name, (stats.rankdata(values) - 1.0) / top - 1.0)
+        (name, (ranks_of(values) - 1.0) / top - 1.0)
         for name, values in along
         if np.ptp(values) > 0.0
     ]
@@ -177,7 +178,7 @@ def evened(rep: Replication) -> np.ndarray:
 def sorted_by(rep: Replication) -> str | None:
     """The column in whose order the rows are, or nearly are."""
     for name, column in zip(rep.column_names, rep.X.T, strict=True):
-        if np.ptp(column) > 0.0 and abs(stats.spearmanr(rep.position, column).statistic) > 0.95:
+        if np.ptp(column) > 0.0 and abs(rank_correlation(rep.position, column)) > 0.95:
             return name
     return None
 
@@ -280,8 +281,10 @@ def _nearness(every: np.ndarray, X: np.ndarray) -> np.ndarray | None:
     varied = X[:, np.ptp(X, axis=0) > 0.0]
     if varied.shape[1] < 2:
         return None
-    ranks = np.stack([stats.rankdata(column) for column in varied.T], axis=1)
-    tree = spatial.cKDTree(ranks)
+    from scipy.spatial import cKDTree  # takes long to import, and many tables have one column
+
+    ranks = np.stack([ranks_of(column) for column in varied.T], axis=1)
+    tree = cKDTree(ranks)
     _, nearest = tree.query(ranks, k=3)  # itself, in most cases, and two others
     others = np.array([[j for j in row if j != i][:2] for i, row in enumerate(np.asarray(nearest))])
     return np.asarray((every * (every[:, others[:, 0]] + every[:, others[:, 1]])).mean(axis=1) / 2)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtr, bdtrc
 
 from dvisr.checks.base import DATA, Check, Grade, graded
 from dvisr.checks.reference import (
@@ -28,6 +28,15 @@ HIGH_K = 0.7
 GRAVE_P = 12.0  # minus its logarithm to base 10
 
 
+def by_chance(outside: int, rows: int) -> tuple[float, float, int]:
+    """The probability of so many rows outside or more, that of so many or fewer, and how many there
+    are at most without an alarm, by a binomial."""
+    limits = np.arange(rows + 1)
+    most = int(np.argmax(bdtrc(limits, rows, OUTSIDE) <= FALSE_ALARMS / 2))
+    many = float(bdtrc(outside - 1, rows, OUTSIDE))
+    return many, float(bdtr(outside, rows, OUTSIDE)), most
+
+
 def coverage(rep: Replication) -> Check:
     """Rows outside their central 90 % leave-one-out interval, against a binomial."""
     rep = rep.observations
@@ -36,10 +45,8 @@ def coverage(rep: Replication) -> Check:
         return few
     n = rep.num_rows
     outside = round(rep.left_out.outside(OUTSIDE))
-    chance = stats.binom(n, OUTSIDE)
-    many, none = float(chance.sf(outside - 1)), float(chance.cdf(outside))
+    many, none, most = by_chance(outside, n)
     p = min(1.0, 2.0 * min(many, none))
-    most = float(chance.isf(FALSE_ALARMS / 2))
     measured = -math.log10(max(p, 1e-300))
     limit = -math.log10(FALSE_ALARMS)
     grave_limit = GRAVE_P if many < none else None  # too wide is not false
@@ -49,7 +56,7 @@ def coverage(rep: Replication) -> Check:
         text = f"{what}, as many as chance allows ({p_text(p)})"
     elif many < none:
         text = (
-            f"{what}, where chance leaves {most:.0f} at most ({p_text(p)}): predictions are too "
+            f"{what}, where chance leaves {most} at most ({p_text(p)}): predictions are too "
             f"sure; {_cure_of_coverage(rep, True)}"
         )
     else:

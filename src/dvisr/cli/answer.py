@@ -14,13 +14,13 @@ from dvisr.reporting.words import ends, fact_lines, verdict_lines
 from dvisr.text import printable
 
 if TYPE_CHECKING:
-    from dvisr.estimator import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 _MOST_FUNCTIONS = 3  # whose constants are listed
 _LIKELY = 0.05
 
 
-def print_answer(console: Console, model: DVISRRegressor, top: int, target: str) -> None:
+def print_answer(console: Console, model: TableRegressor, top: int, target: str) -> None:
     """Functions, their constants, the verdict, and what the numbers rest on. A constant has one
     number, in the formula and in the list: where the posterior is highest. (Medians or means of
     several constants need not lie anywhere near the posterior together.)"""
@@ -39,7 +39,7 @@ def print_answer(console: Console, model: DVISRRegressor, top: int, target: str)
     print_lines(console, summary(model._subject()))
 
 
-def _function_table(model: DVISRRegressor, top: int) -> Table:
+def _function_table(model: TableRegressor, top: int) -> Table:
     table = Table()
     table.add_column("#", justify="right")
     table.add_column("function", overflow="fold")
@@ -55,7 +55,7 @@ def _function_table(model: DVISRRegressor, top: int) -> Table:
     return table
 
 
-def _constant_table(model: DVISRRegressor, top: int) -> Table:
+def _constant_table(model: TableRegressor, top: int) -> Table:
     """Of the first functions, as far as they are likely."""
     table = Table()
     for head in ("function", "constant", "likeliest", "low", "high"):
@@ -67,7 +67,7 @@ def _constant_table(model: DVISRRegressor, top: int) -> Table:
     return table
 
 
-def _num_with_constants(model: DVISRRegressor, top: int) -> int:
+def _num_with_constants(model: TableRegressor, top: int) -> int:
     """Of the functions that are shown."""
     shown = model._posterior.functions[:top]
     return sum(function.expression.num_constants > 0 for function in shown)
@@ -84,7 +84,7 @@ def summary(subject: Subject) -> list[str]:
     ]
 
 
-def as_object(model: DVISRRegressor, top: int) -> dict[str, Any]:
+def as_object(model: TableRegressor, top: int) -> dict[str, Any]:
     """What `--json` prints."""
     functions = [_row(row) for row in model.functions_.head(top).to_dict("records")]
     for index, row in enumerate(functions):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dvisr.cli.fit import Fitted
-    from dvisr.estimator import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 FOLDER = Path("dvisr-demo")
 _OPERATORS = ("+", "-", "*", "/", "sqrt", "exp", "log")
@@ -53,7 +53,7 @@ def demo(table: str, out: Path) -> int | None:
     return None
 
 
-def _write_report(console: Console, model: DVISRRegressor, out: Path) -> None:
+def _write_report(console: Console, model: TableRegressor, out: Path) -> None:
     """And say where it is, and how to open it."""
     path = model.report(out / NAME)
     opener = _OPENERS.get(sys.platform, "xdg-open")
@@ -82,7 +82,7 @@ def _planets(console: Console, out: Path) -> Fitted:
     return made
 
 
-def _print_law(console: Console, model: DVISRRegressor) -> None:
+def _print_law(console: Console, model: TableRegressor) -> None:
     """The constant of the law, should it have one beside the exponent."""
     from dvisr.comparing import compare
 

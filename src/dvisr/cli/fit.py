@@ -34,7 +34,7 @@ from dvisr.cli.status import INTERRUPTED
 from dvisr.text import printable
 
 if TYPE_CHECKING:
-    from dvisr.estimator import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
     from dvisr.fitting.progress import Progress
     from dvisr.types import Dataset
 
@@ -181,29 +181,29 @@ def check_saved(made: Fitted, out: Path | None) -> None:
 
 
 class Fitted(NamedTuple):
-    model: DVISRRegressor
+    model: TableRegressor
     failure: OSError | None  # why it could not be saved
     told_to_end: int | None  # by a signal: what the command then exits with
 
 
 def fitted(dataset: Dataset, target: str, **settings: Any) -> Fitted:
-    def fit_it(progress: Progress | None, made: list[DVISRRegressor]) -> None:
-        from dvisr.estimator import DVISRRegressor
+    def fit_it(progress: Progress | None, made: list[TableRegressor]) -> None:
+        from dvisr.estimator.table import TableRegressor
 
-        made.append(DVISRRegressor(**settings))
+        made.append(TableRegressor(**settings))
         command = shlex.join(["dvisr", *sys.argv[1:]])
         made[0].fit_table(dataset, progress, target=target, command=command)
 
     return finished(fit_it)
 
 
-def finished(work: Callable[[Progress | None, list[DVISRRegressor]], None]) -> Fitted:
+def finished(work: Callable[[Progress | None, list[TableRegressor]], None]) -> Fitted:
     """What comes of work that puts its model into a list before it fits it: an answer, even if it
     could not be saved."""
     failure, told_to_end = None, None
-    made: list[DVISRRegressor] = []
+    made: list[TableRegressor] = []
     with fit_progress() as progress, warnings.catch_warnings():
-        from dvisr.estimator import FitWarning
+        from dvisr.estimator.table import FitWarning
 
         gc.freeze()  # what was imported stays: it need not be gone through after the fit
         warnings.simplefilter("default", UserWarning)

@@ -13,7 +13,7 @@ from dvisr.cli.options import COUNT, SECONDS
 from dvisr.cli.saved import check_run, run_argument
 
 if TYPE_CHECKING:
-    from dvisr.estimator import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
     from dvisr.fitting.progress import Progress
 
 
@@ -38,7 +38,7 @@ def resume(
     check_run(run)
     began = time.perf_counter()
 
-    def go_on(progress: Progress | None, made: list[DVISRRegressor]) -> None:
+    def go_on(progress: Progress | None, made: list[TableRegressor]) -> None:
         from dvisr.estimator.resuming import resume_run
 
         resume_run(run, progress, made, num_steps=num_steps, max_time=max_time)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sklearn import get_config
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
+from dvisr.estimator.fitted import check_is_fitted
+from dvisr.estimator.parameters import changed, parameters_of
 from dvisr.fitting.fitters import Outcome
 from dvisr.library import Token
 from dvisr.posterior.posterior import Posterior
@@ -17,8 +16,6 @@ from dvisr.reporting import Subject, summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_SHOWN = 3  # functions below a fitted model's repr
 
 
 class DescribingMixin:
@@ -98,38 +95,19 @@ class DescribingMixin:
             problem=self._problem,
             outcome=outcome,
             target=getattr(self, "_target", "y"),
-            call=BaseEstimator.__repr__(model, N_CHAR_MAX=100_000),
+            call=_call(changed(model)),
             command=getattr(self, "_command", None),
-            settings={name: _as_text(value) for name, value in model.get_params(False).items()},
+            settings={name: _as_text(value) for name, value in parameters_of(model).items()},
             noise=model.noise_,
         )
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """As scikit-learn has it; of a fitted model, with the verdict and the first functions."""
-        text: str = BaseEstimator.__repr__(self, N_CHAR_MAX)
-        if not hasattr(self, "_posterior"):
-            return text
-        shown = [
-            f"  {function.probability:.3f}  {function.modal}"
-            for function in self._posterior.functions[:_SHOWN]
-        ]
-        verdict = self.verdict_.word  # type: ignore[attr-defined]
-        return "\n".join([text, f"fitted, verdict {verdict}; functions, likeliest first:", *shown])
 
-    def _repr_html_inner(self) -> str:
-        """What scikit-learn's `_repr_html_` gives."""
-        if hasattr(self, "_posterior"):
-            from dvisr.reporting.notebook import as_html
-
-            return as_html(self._subject())
-        found: str = super()._repr_html_inner()  # type: ignore[misc]
-        return found
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        output = {"text/plain": repr(self)}
-        if get_config()["display"] == "diagram":
-            output["text/html"] = self._repr_html_inner()
-        return output
+def _call(named: dict[str, Any]) -> str:
+    words = [f"{name}={value!r}" for name, value in named.items()]
+    return textwrap.fill(
+        f"DVISRRegressor({', '.join(words)})", 80, subsequent_indent=" " * len("DVISRRegressor("),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _as_text(value: Any) -> str:

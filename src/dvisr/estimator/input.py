@@ -1,5 +1,6 @@
 """From what scikit-learn's users pass to a checked table, and back at predict. Every column is
-checked once: those of a frame here, by name; those of an array by scikit-learn."""
+checked once: those of a frame here, by name; those of an array by scikit-learn, which is imported
+where it is used: it takes long to import, and the commands have tables of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from dvisr.settings import FitSettings
 from dvisr.types import Dataset, as_numbers
@@ -16,6 +16,8 @@ from dvisr.types import Dataset, as_numbers
 
 def checked_table(model: Any, X: Any, y: Any, y_err: Any) -> Dataset:
     """Sets `n_features_in_` and `feature_names_in_` on the model."""
+    from sklearn.utils.validation import _check_y, check_consistent_length
+
     if y is None:
         raise ValueError("this regressor requires y to be passed, but the target y is None")
     names = _column_names(X)
@@ -91,6 +93,8 @@ def checked_seconds(value: Any) -> float | None:
 
 def _validated(model: Any, X: Any, *others: Any, **options: Any) -> Any:
     """By scikit-learn; what it would take for numbers and is none is refused."""
+    from sklearn.utils.validation import validate_data
+
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
         raise ValueError("X holds dates or times: turn them into numbers first")
     if np.ma.is_masked(X):
@@ -109,6 +113,8 @@ def _column_names(X: Any) -> list[str] | None:
 
 def _frame_as_numbers(model: Any, X: Any, names: list[str], *, reset: bool) -> np.ndarray:
     """A frame's columns as numbers, with an error that names the one that has none."""
+    from sklearn.utils.validation import validate_data
+
     if len(set(names)) < len(names):
         twice = sorted(name for name in set(names) if names.count(name) > 1)
         raise ValueError(f"two columns are called {twice[0]!r}: rename one")

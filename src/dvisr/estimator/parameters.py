@@ -15,8 +15,24 @@ from dvisr.settings import FitSettings
 
 if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 NOT_SAVED = ("run_dir", "verbose", "n_jobs", "warm_start")  # of one program and its machine
+
+
+def parameters_of(model: TableRegressor) -> dict[str, Any]:
+    names = list(inspect.signature(type(model).__init__).parameters)[1:]
+    return {name: getattr(model, name) for name in names}
+
+
+def changed(model: TableRegressor) -> dict[str, Any]:
+    """Those that are not as they are by default."""
+    usual = inspect.signature(type(model).__init__).parameters
+    return {
+        name: value
+        for name, value in parameters_of(model).items()
+        if repr(value) != repr(usual[name].default)
+    }
 
 
 def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -65,10 +81,10 @@ def _operator_name(operator: Any) -> str:
     return operator.name
 
 
-def saved_parameters(model: DVISRRegressor) -> dict[str, Any]:
+def saved_parameters(model: TableRegressor) -> dict[str, Any]:
     """All that make the answer, the settings of the search in full: defaults may change."""
     own = FitSettings() if model.settings is None else model.settings
-    return {**plain_settings(model.get_params(deep=False)), "settings": own.as_dict()}
+    return {**plain_settings(parameters_of(model)), "settings": own.as_dict()}
 
 
 def model_of(saved: dict[str, Any]) -> DVISRRegressor:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dvisr.estimator import input as checked
 from dvisr.estimator.exports import jax_function, numpy_function
+from dvisr.estimator.fitted import check_is_fitted
 from dvisr.expression import Expression, latex, to_sympy
 from dvisr.fitting.prior_predictive import prior_observations
 from dvisr.marginal import Engine, Weighed, weigh

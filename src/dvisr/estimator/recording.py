@@ -21,7 +21,7 @@ from dvisr.problem import Problem
 from dvisr.runs import BrokenFile, files, folder, packing
 
 if TYPE_CHECKING:
-    from dvisr.estimator.regressor import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 LOG = "log.txt"
 NETWORK = "network.safetensors"
@@ -58,7 +58,7 @@ class Recorder(AbstractKeeper):
         return self._kept
 
     def begin(
-        self, model: DVISRRegressor, problem: Problem, seed: int, *, can_be_resumed: bool
+        self, model: TableRegressor, problem: Problem, seed: int, *, can_be_resumed: bool
     ) -> None:
         """A new run, in the place of what the folder had of an old one, its report included."""
         before = folder.read_manifest(self._place) if folder.is_run(self._place) else {}
@@ -72,7 +72,7 @@ class Recorder(AbstractKeeper):
         content = saving.beginning(model, problem, seed, can_be_resumed=can_be_resumed)
         self._commit(content, [name for name in before if name not in content])
 
-    def resume(self, model: DVISRRegressor, problem: Problem, seed: int) -> None:
+    def resume(self, model: TableRegressor, problem: Problem, seed: int) -> None:
         """The same run, with what may be asked for anew."""
         made = 0 if self._kept is None else self._kept.num_steps
         self._note(f"resumed with dvisr {dvisr.__version__} after step {made}")
@@ -86,7 +86,7 @@ class Recorder(AbstractKeeper):
     def after_search(self) -> None:
         self._keep_latest()
 
-    def finish(self, model: DVISRRegressor, fitter: AbstractFitter) -> None:
+    def finish(self, model: TableRegressor, fitter: AbstractFitter) -> None:
         how = "interrupted" if model.interrupted_ else "finished"
         self._note(
             f"{how} after step {model.n_iter_}: log evidence {model.log_evidence_:.4f}, verdict "

@@ -14,12 +14,13 @@ from dvisr.runs import folder
 
 if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 
 def resume_run(
     path: Any,
     progress: Progress | None,
-    made: list[DVISRRegressor] | None = None,
+    made: list[TableRegressor] | None = None,
     *,
     num_steps: int | None = None,
     max_time: float | None = None,
@@ -62,7 +63,7 @@ def resume_run(
         return model._fitted(fitter, begun.problem, budget, begun.seed, progress, recorder)
 
 
-def _noted(model: DVISRRegressor, made: list[DVISRRegressor] | None) -> DVISRRegressor:
+def _noted(model: DVISRRegressor, made: list[TableRegressor] | None) -> DVISRRegressor:
     if made is not None:
         made.append(model)
     return model

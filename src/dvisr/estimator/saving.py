@@ -16,7 +16,12 @@ import numpy as np
 import dvisr
 from dvisr.constraints import Grammar
 from dvisr.estimator import answers
-from dvisr.estimator.parameters import model_of, plain_settings, saved_parameters
+from dvisr.estimator.parameters import (
+    model_of,
+    parameters_of,
+    plain_settings,
+    saved_parameters,
+)
 from dvisr.prior import Surroundings, TreePrior
 from dvisr.problem import Problem
 from dvisr.runs import BrokenFile, files, folder, toml
@@ -24,6 +29,7 @@ from dvisr.types import Dataset
 
 if TYPE_CHECKING:
     from dvisr.estimator.regressor import DVISRRegressor
+    from dvisr.estimator.table import TableRegressor
 
 RUN = "run.toml"
 DATA = "data.safetensors"
@@ -57,11 +63,11 @@ def check_can_be_saved(path: Any, model: Any) -> None:
     """A `ValueError` where the path is none, or a setting can't be written to a file."""
     if not isinstance(path, (str, Path)):
         raise ValueError(f"a model is saved in a folder: give its path, not {path!r}")
-    plain_settings(model.get_params(deep=False))
+    plain_settings(parameters_of(model))
 
 
 def beginning(
-    model: DVISRRegressor, problem: Problem, seed: int | None, *, can_be_resumed: bool
+    model: TableRegressor, problem: Problem, seed: int | None, *, can_be_resumed: bool
 ) -> dict[str, bytes]:
     """The files that a run has from its beginning."""
     arrays = _data_arrays(problem)
@@ -120,7 +126,7 @@ def _data_arrays(problem: Problem) -> dict[str, np.ndarray]:
     return {name: np.asarray(array) for name, array in arrays.items() if array is not None}
 
 
-def answer_files(model: DVISRRegressor) -> dict[str, bytes]:
+def answer_files(model: TableRegressor) -> dict[str, bytes]:
     """The files that a run has once it is fitted."""
     arrays, values = answers.to_file(model._outcome)
     return {
@@ -129,7 +135,7 @@ def answer_files(model: DVISRRegressor) -> dict[str, bytes]:
     }
 
 
-def save(path: Path, model: DVISRRegressor) -> None:
+def save(path: Path, model: TableRegressor) -> None:
     """Write a fitted model into a folder."""
     content = beginning(model, model._problem, getattr(model, "_seed", None), can_be_resumed=False)
     content |= answer_files(model)
@@ -235,7 +241,7 @@ def _begun(
 
 
 def _problem(
-    model: DVISRRegressor, data: Dataset, arrays: dict[str, np.ndarray], name: str
+    model: TableRegressor, data: Dataset, arrays: dict[str, np.ndarray], name: str
 ) -> Problem:
     def prior(grammar: Grammar) -> TreePrior:
         places = None

@@ -253,7 +253,8 @@ class PretrainedNetwork(AbstractNetwork):
         joint = search.visited.tree_joint_estimate[numbers]
         importance = np.maximum(joint - log_total(joint), self.unfolded.log_q(rows))
         order = np.argsort(-importance, kind="stable")[: self._settings.most_taught]
-        return rows[order[importance[order] > np.log(_LEAST)]]
+        chosen: np.ndarray = order[importance[order] > np.log(_LEAST)]
+        return np.asarray(rows[chosen])
 
     def _taught(
         self, trees: np.ndarray, log_joint: np.ndarray, adapter: Adapter, updates: int
@@ -296,7 +297,7 @@ class PretrainedNetwork(AbstractNetwork):
 
 
 def foremost(search: Search, most: int, least: float = 0.0) -> np.ndarray:
-    """The visited trees of the largest joint, so many, of those with that share of the posterior."""
+    """The visited trees of the largest joint, so many, with that share of the posterior each."""
     joint = search.visited.tree_joint_estimate
     count = min(most, len(joint))
     order = np.argpartition(-joint, count - 1)[:count]
