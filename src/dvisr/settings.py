@@ -74,6 +74,9 @@ class SearchSettings:
         The likeliest functions that are tried in pairs at the start, and trees that come of them.
     power_pairs, power_pairs_a_step, powers_at_start, powers_a_step : int
         Products of powers with another one, or another function, and trees that come of products.
+    inner_functions, inner_at_start, inner_a_step : int
+        Functions of one constant that are neither a factor nor an offset of it, and trees that come
+        of contexts filled with them, at the start and in each step.
     familiar, hottest : float
         The share of neighbours known before, above which parents are drawn more evenly; the most.
     parent_levels : tuple of float
@@ -151,6 +154,9 @@ class SearchSettings:
     power_pairs_a_step: int = 5_000
     powers_at_start: int = 500
     powers_a_step: int = 100
+    inner_functions: int = 100
+    inner_at_start: int = 200
+    inner_a_step: int = 60
     familiar: float = 0.5
     hottest: float = 50.0
     parent_levels: tuple[float, ...] = (5.0, 20.0, 80.0, 300.0)

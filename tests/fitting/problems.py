@@ -34,6 +34,7 @@ def searching(**changes: Any) -> FitSettings:
         final_updates=10, num_fresh=64, fresh_rounds=1, table_functions=200, table_contexts=50,
         matched_at_start=50, matched_trees=4, matched_a_step=20,
         power_pairs=500, power_pairs_a_step=100, powers_at_start=20, powers_a_step=10,
+        inner_functions=10, inner_at_start=20, inner_a_step=5,
     )  # fmt: skip
     return FitSettings(
         search=dataclasses.replace(quick, **changes),

@@ -89,6 +89,9 @@ def test_the_likeliest_trees_are_all_weighed() -> None:
         {"refined": 0},
         {"matched_trees": 0},
         {"matched_at_start": 0},
+        {"inner_at_start": 0},
+        {"inner_a_step": 0},
+        {"inner_functions": 1},
         {"paired_at_start": 50},
         {"from_prior": 0.0},
         {"parent_levels": (1.0,)},
@@ -110,7 +113,7 @@ def test_each_part_of_the_search_can_be_changed(changes: dict[str, Any]) -> None
 
     # Few from the start, so that the step's are others; pairs and matches are often the same trees.
     table = {"table_functions": 2_000, "matched_at_start": 5, "matched_a_step": 200}
-    table["paired_at_start"] = 0
+    table |= {"paired_at_start": 0, "inner_a_step": 100}
     usual, changed = visited(searching(**table)), visited(searching(**{**table, **changes}))
     assert len(usual) != len(changed) or (usual != changed).any()
     if 0 in changes.values():
@@ -214,8 +217,8 @@ def test_settings_of_weighing_and_of_the_end_reach_the_outcome() -> None:
 BLIND = {
     "neighbours": 0, "refined": 0, "likeliest_trees": 0, "from_prior": 0.01,
     "matched_at_start": 0, "matched_trees": 0, "paired_at_start": 0,
-    "powers_at_start": 0, "powers_a_step": 0, "of_network": 0.0, "fresh_rounds": 0,
-    "final_updates": 0,
+    "powers_at_start": 0, "powers_a_step": 0, "inner_at_start": 0, "inner_a_step": 0,
+    "of_network": 0.0, "fresh_rounds": 0, "final_updates": 0,
 }  # fmt: skip
 
 

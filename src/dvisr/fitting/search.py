@@ -21,7 +21,7 @@ from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
-from dvisr.fitting.matched import said_by_the_data
+from dvisr.fitting.matched import needs_contexts, said_by_the_data
 from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller, likely_forms, report_of
 from dvisr.marginal import Engine
@@ -29,6 +29,7 @@ from dvisr.problem import Problem
 from dvisr.search.exploring import Parents, temper
 from dvisr.search.forms import make_algebra
 from dvisr.search.from_prior import PriorSampler
+from dvisr.search.inner import InnerConstants
 from dvisr.search.likeliest import listed
 from dvisr.search.matching import Contexts, Matching
 from dvisr.search.neighbours import Neighbours
@@ -123,6 +124,11 @@ class Search:
     @functools.cached_property
     def powers(self) -> PowerProducts:
         return PowerProducts(self.problem, self.matching, self.settings.search.power_pairs)
+
+    @functools.cached_property
+    def inner(self) -> InnerConstants:
+        most = self.settings.search.inner_functions
+        return InnerConstants(self.problem, self.matching, self._algebra, most)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
@@ -220,11 +226,12 @@ class Search:
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
-        own = self.settings.search
-        if own.matched_at_start or own.powers_at_start:
+        if needs_contexts(self.settings.search):
             # While the network reads and draws.
             with contextlib.suppress(OutOfTime), self.teller.phase("listing likely functions"):
                 self.matching  # noqa: B018
+                if self.settings.search.inner_at_start and not self._is_late():
+                    self.inner  # noqa: B018
         if self.network is not None:
             self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
@@ -296,6 +303,7 @@ class Search:
                 most, functions = own.matched_a_step, own.step_functions
                 self.visit(self.matching.filled(contexts, most, functions, self._is_late), [island])
                 self._multiply(contexts, island)
+                self._fill_with_inner(contexts, island)
 
     def _multiply(self, contexts: Contexts, island: int) -> None:
         """Products of powers of the columns in the holes of contexts."""
@@ -304,6 +312,12 @@ class Search:
             most, pairs = own.powers_a_step, own.power_pairs_a_step
             filled = self.powers.filled(contexts, most, pairs, threads, self._is_late)
             self.visit(filled, [island])
+
+    def _fill_with_inner(self, contexts: Contexts, island: int) -> None:
+        """Functions with a constant inside in the holes of contexts."""
+        most, threads = self.settings.search.inner_a_step, self.engine.num_threads
+        if most and not self._is_late():
+            self.visit(self.inner.filled(contexts, most, threads, self._is_late), [island])
 
     def _refine(self, parents: Parents, island: int) -> None:
         """Small trees in the place of constants of the most promising trees."""

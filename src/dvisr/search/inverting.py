@@ -61,7 +61,8 @@ class Tree:
     tokens : sequence of int
     X : ndarray of shape (..., rows, columns)
         Several tables at once are worked out side by side.
-    constants : sequence of float
+    constants : sequence of float or of ndarray
+        An array has several values side by side, and a last axis for the rows.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Tree:
         library: Library,
         tokens: Sequence[int] | np.ndarray,
         X: np.ndarray,
-        constants: Sequence[float],
+        constants: Sequence[float | np.ndarray],
     ) -> None:
         self.tokens = [library[int(token)] for token in tokens]
         self.ends = [0] * len(self.tokens)
@@ -88,7 +89,7 @@ class Tree:
                 elif token.kind is Kind.LITERAL:
                     self.values[position] = np.float64(token.value)
                 elif token.kind is Kind.CONSTANT:
-                    self.values[position] = np.float64(left.pop())
+                    self.values[position] = np.asarray(left.pop(), dtype=np.float64)
                 else:
                     assert token.function is not None
                     self.values[position] = token.function(np, *operands)

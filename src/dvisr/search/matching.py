@@ -27,7 +27,8 @@ _MOST_ROWS = 20  # that functions are compared at
 _WEIGHTS_APART = 1e3  # the largest weight of a row is so many times the median at most
 _LEAST_ROWS = 0.75  # of the rows, at which a context can be inverted
 # What the constants of g, g * c, g + c and g * c + c cost, at a guess, in nats.
-_COSTS = (0.0, -5.0, -5.0, -10.0)
+COSTS = (0.0, -5.0, -5.0, -10.0)
+FACTOR, OFFSET = 1, 2  # bits of the number of a kind
 _CONTEXTS_A_TASK = 16
 _CONTEXTS_AT_ONCE = 64  # that are inverted between two looks at the clock
 
@@ -52,6 +53,18 @@ class Contexts:
     log_prior: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+
+    def of_nothing(self) -> Contexts:
+        """Of these the one in which the hole is the whole tree, if it is there."""
+        parts = enumerate(self.tokens)
+        return self._some([n for n, (before, after) in parts if not len(before) + len(after)])
+
+    def first(self, most: int) -> Contexts:
+        return self._some(list(range(min(most, len(self.tokens)))))
+
+    def _some(self, kept: list[int]) -> Contexts:
+        tokens = [self.tokens[n] for n in kept]
+        return Contexts(tokens, self.log_prior[kept], self.targets[kept], self.weights[kept])
 
 
 class Matching:
@@ -94,7 +107,7 @@ class Matching:
         self.column = next(
             (i for i, token in enumerate(problem.grammar.library) if token.column >= 0), -1
         )
-        self._wrapped = _wrappings(problem)
+        self.wrapped = _wrappings(problem)
         table = likeliest_functions(
             problem, algebra, settings.table_functions, self.X, is_late, engine.num_threads
         )
@@ -223,7 +236,7 @@ class Matching:
         rows = np.full((len(order), grammar.max_tokens), -1, dtype=np.int8)
         for row, place in zip(rows, order, strict=True):
             before, after = contexts.tokens[place // scores.shape[1]]
-            wrapped = self._wrapped[int(kinds.ravel()[place])]
+            wrapped = self.wrapped[int(kinds.ravel()[place])]
             assert wrapped is not None  # those that can't be said cost too much to be found
             function = self.trees[functions.ravel()[place]]
             made = [*before, *wrapped[0], *function[function >= 0]]
@@ -246,9 +259,9 @@ class Matching:
         most_tokens = self._problem.grammar.max_tokens
         room = np.array([most_tokens - len(a) - len(b) for a, b in contexts.tokens], dtype=np.int64)
         costs = np.array(
-            [c if w is not None else -np.inf for c, w in zip(_COSTS, self._wrapped, strict=True)]
+            [c if w is not None else -np.inf for c, w in zip(COSTS, self.wrapped, strict=True)]
         )
-        extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self._wrapped])
+        extra = np.array([0 if w is None else len(w[0]) + len(w[1]) for w in self.wrapped])
 
         def run(part: slice) -> None:
             tell(part.start / count)
