@@ -2,17 +2,19 @@
 a second, and what a search of as many seconds finds without it.
 
     python -m benchmarks.moves run --data FOLDER [--seconds 5] [--processes 2] [--missing]
-    python -m benchmarks.moves added --data FOLDER    only what came last, products of powers
+    python -m benchmarks.moves added --data FOLDER    what came last: products of powers, and
+                                                      functions with a constant inside
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
-each. The other cases are the seven laws of docs/fits.md and the formulas without noise of
-`benchmarks.noiseless`. A search ends after so many seconds; nothing is weighed or taught after it.
-Programs are compiled before. Each process has one of the cores, so that all searches of a run have
-the same; of one core the start alone takes two seconds and more. What was measured goes to
-docs/moves.json as it comes (`--missing` goes on with a run that was broken off), and `show` makes
-tables of docs/speed.md of it. The file also has what was found of kinds of moves that were dropped
-because of it, by the search that still had them, and of a kind that was added since.
+each. The other cases are the seven laws of docs/fits.md, the formulas without noise of
+`benchmarks.noiseless`, and, for what came last, laws with constants inside. A search ends after so
+many seconds; nothing is weighed or taught after it. Programs are compiled before. Each process has
+one of the cores, so that all searches of a run have the same; of one core the start alone takes two
+seconds and more. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a
+run that was broken off), and `show` makes tables of docs/speed.md of it. The file also has what was
+found of kinds of moves that were dropped because of it, by the search that still had them, and of
+kinds that were added since.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
+import itertools
 import json
 import multiprocessing
 import os
@@ -34,11 +37,31 @@ from benchmarks import noiseless
 from benchmarks.feynman import feynman_cases, is_law
 from benchmarks.network import problem_of
 from benchmarks.pages import with_tables
-from benchmarks.watched import FUNCTIONS, POWERS, PRIOR, WITHOUT, Watched
+from benchmarks.watched import FUNCTIONS, INNER, POWERS, PRIOR, WITHOUT, Watched
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
+_INSIDE = "laws with constants inside"
+ADDED = (POWERS, INNER)
+# As they were typed when such functions began to be looked for: 40 rows, noise of a hundredth.
+INSIDE: dict[str, Callable[..., Any]] = {
+    "2.5 exp(-0.7 a) + 1.3 b": lambda a, b: 2.5 * np.exp(-0.7 * a) + 1.3 * b,
+    "3 sin(1.7 a) + 0.5 a": lambda a: 3.0 * np.sin(1.7 * a) + 0.5 * a,
+    "5 / (1 + exp(-1.8 (a - 3)))": lambda a: 5.0 / (1.0 + np.exp(-1.8 * (a - 3.0))),
+    "4.2 a / (1.7 + a)": lambda a: 4.2 * a / (1.7 + a),
+    "3 exp(-0.4 a) cos(2.3 a)": lambda a: 3.0 * np.exp(-0.4 * a) * np.cos(2.3 * a),
+    "2 exp(-1.3 (a - 2.4)^2)": lambda a: 2.0 * np.exp(-1.3 * (a - 2.4) ** 2),
+    "3 exp(-2.1 a) + 1.5 exp(-0.3 a)": lambda a: 3.0 * np.exp(-2.1 * a) + 1.5 * np.exp(-0.3 * a),
+    "1.4 sin(1.5 a) cos(0.8 b)": lambda a, b: 1.4 * np.sin(1.5 * a) * np.cos(0.8 * b),
+    "1.4 sin(1.5 a) + 0.9 cos(2.2 b)": lambda a, b: 1.4 * np.sin(1.5 * a) + 0.9 * np.cos(2.2 * b),
+    "3 a exp(-0.6 b) / (1.2 + a)": lambda a, b: 3.0 * a * np.exp(-0.6 * b) / (1.2 + a),
+    "2 a sqrt(1.7 + b^2)": lambda a, b: 2.0 * a * np.sqrt(1.7 + b**2),
+    "2 log(1.3 + a) - 0.4 a b": lambda a, b: 2.0 * np.log(1.3 + a) - 0.4 * a * b,
+    "7 exp(-2.2 / a) b^1.3": lambda a, b: 7.0 * np.exp(-2.2 / a) * b**1.3,
+    "1.5 sin(2.4 a + 0.7) + 3": lambda a: 1.5 * np.sin(2.4 * a + 0.7) + 3.0,
+}
+_INSIDE_NOISE = 0.01  # of the spread; as far as a function may be from the law, by root mean square
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +82,14 @@ class Case:
     is_found: Callable[[tuple[int, ...], Any], bool]
 
 
-def names(folder: Path) -> list[tuple[str, str]]:
+def names(folder: Path, with_inside: bool) -> list[tuple[str, str]]:
     """Of all cases: group and name."""
     from benchmarks.fits import LAWS
 
     found = [(_LAWS, path.stem) for path, _ in feynman_cases(folder / "feynman10")]
     found += [(_SEVEN, name) for name in LAWS]
-    return found + [(_NOISELESS, formula.name) for formula in noiseless.FORMULAS]
+    found += [(_NOISELESS, formula.name) for formula in noiseless.FORMULAS]
+    return found + ([(_INSIDE, name) for name in INSIDE] if with_inside else [])
 
 
 def case_of(folder: Path, group: str, name: str) -> Case:
@@ -75,6 +99,8 @@ def case_of(folder: Path, group: str, name: str) -> Case:
     if group == _NOISELESS:
         formula = next(one for one in noiseless.FORMULAS if one.name == name)
         return Case(group, name, noiseless.problem_of(formula), _recovers(formula))
+    if group == _INSIDE:
+        return _inside_case(name)
     if group == _SEVEN:
         text = fits.LAWS[name][3]
         problem = fits.problem_of(name, seed=0)
@@ -86,7 +112,34 @@ def case_of(folder: Path, group: str, name: str) -> Case:
     return Case(group, name, problem, lambda tokens, engine: is_law(problem, tokens, text))
 
 
+def _inside_case(name: str) -> Case:
+    from dvisr.types import Dataset
+
+    law, number = INSIDE[name], list(INSIDE).index(name)
+    columns = ["a", "b"][: law.__code__.co_argcount]
+    rng = np.random.default_rng([number, 0])
+    X = rng.uniform(0.3, 5.0, (40, len(columns)))
+    y = law(*X.T)
+    spread = float(np.std(y))
+    data = Dataset.create(X, y + _INSIDE_NOISE * spread * rng.standard_normal(40), None, columns)
+    new = np.random.default_rng(99).uniform(0.3, 5.0, (1000, len(columns)))
+
+    def is_near(predict: Callable[[np.ndarray], np.ndarray]) -> bool:
+        gaps = predict(new) - law(*new.T)
+        return bool(np.sqrt((gaps**2).mean()) < _INSIDE_NOISE * spread)
+
+    return Case(_INSIDE, name, problem_of(data), _checked(is_near))
+
+
 def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bool]:
+    return _checked(lambda predict: noiseless.is_recovered(formula, predict))
+
+
+def _checked(
+    is_right: Callable[[Callable[[np.ndarray], np.ndarray]], bool],
+) -> Callable[[tuple[int, ...], Any], bool]:
+    """Of what a tree predicts, its constants at their likeliest values."""
+
     def check(tokens: tuple[int, ...], engine: Any) -> bool:
         from dvisr.evaluation import evaluate
         from dvisr.expression import Expression
@@ -99,7 +152,7 @@ def _recovers(formula: noiseless.Formula) -> Callable[[tuple[int, ...], Any], bo
                 evaluate(expression, X, list(constants)[: expression.num_constants])[0]
             )
 
-        return noiseless.is_recovered(formula, predict)
+        return is_right(predict)
 
     return check
 
@@ -137,7 +190,8 @@ def measure(
     for number in range(processes):
         cores.put(own[number % len(own)])
     with ProcessPoolExecutor(processes, spawned, _keep_to_a_core, (cores,)) as pool:
-        left = [(group, name) for group, name in names(folder) if name not in done]
+        cases = names(folder, kinds == ADDED)
+        left = [(group, name) for group, name in cases if name not in done]
         for work in [pool.submit(measured, folder, *one, seconds, kinds) for one in left]:
             yield work.result()
 
@@ -210,21 +264,21 @@ def dropped_table(rows: list[dict[str, Any]]) -> str:
 
 
 def added_table(rows: list[dict[str, Any]]) -> str:
-    """Of the kind of move that was added last: a line for each group of cases."""
+    """Of the kinds of move that were added last: for each a line for each group of cases."""
     lines = [
-        "| with products of powers, and without | seconds | of the posterior, visited by them "
-        "first | in a second | they were the first to visit the likeliest | the formula comes "
-        "first for, with them | without them | and the likeliest is worse, better by more than 1 "
-        "nat for |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| with all moves, and without one kind | cases | seconds | of the posterior, visited by "
+        "it first | in a second | it was the first to visit the likeliest | the formula comes "
+        "first for, with it | without it | and the likeliest is worse, better by more than 1 nat "
+        "for |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for group in dict.fromkeys(row["group"] for row in rows):
+    for kind, group in itertools.product(ADDED, dict.fromkeys(row["group"] for row in rows)):
         own = [row for row in rows if row["group"] == group]
         whole = {row["name"]: row for row in own if row["without"] is None}
-        others = {row["name"]: row for row in own if row["without"] == POWERS}
+        others = {row["name"]: row for row in own if row["without"] == kind}
         found = sum(row["is_found"] for row in whole.values())
         lines.append(
-            f"| {group}, {len(whole)} of them | {_of_the_whole(POWERS, whole)} | {found} | "
+            f"| {kind} | {group}, {len(whole)} of them | {_of_the_whole(kind, whole)} | {found} | "
             f"{_without(others, whole)} |"
         )
     return "\n".join(lines) + "\n"
@@ -263,7 +317,8 @@ def main() -> None:
         found: dict[str, list[Any]] = {"searches": [], "added": [], "dropped": []}
         found |= json.loads(FOUND.read_text()) if FOUND.exists() else {}
         place = "searches" if asked.what == "run" else "added"
-        kinds = tuple(kind for kind in WITHOUT if (kind == POWERS) == (place == "added"))
+        others = tuple(kind for kind in WITHOUT if kind not in ADDED)
+        kinds = ADDED if place == "added" else others
         found[place] = found[place] if asked.missing else []
         done = {row["name"] for row in found[place]}
         for made in measure(asked.data, asked.seconds, asked.processes, done, kinds):

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.network import BATCH
 from dvisr.fitting.beside import is_busy
 from dvisr.fitting.limits import Limit
+from dvisr.fitting.matched import filled_with_inner
 from dvisr.fitting.search import Search
 from dvisr.search.pairing import Pairing
 from dvisr.search.table import OutOfTime
@@ -24,7 +25,7 @@ from dvisr.settings import FitSettings
 LISTED, NETWORK, PRIOR = "likeliest trees before the data", "the network's draws", "prior's draws"
 FUNCTIONS = "likely functions listed, for contexts and pairs"
 CONTEXTS, PAIRS = "likely contexts filled", "pairs of functions"
-POWERS = "products of powers"
+POWERS, INNER = "products of powers", "functions with a constant inside"
 NEIGHBOURS, HOLES = "neighbours", "contexts of good trees filled"
 REFINED = "small trees in the place of constants"
 # By kind of move: the settings without it. The prior's draws cost next to nothing, and start it.
@@ -34,6 +35,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     CONTEXTS: {"matched_at_start": 0},
     PAIRS: {"paired_at_start": 0},
     POWERS: {"powers_at_start": 0, "powers_a_step": 0},
+    INNER: {"inner_at_start": 0, "inner_a_step": 0},
     NEIGHBOURS: {"neighbours": 0},
     HOLES: {"matched_trees": 0},
     REFINED: {"refined": 0},
@@ -102,6 +104,7 @@ class Watched:
         self._timed(search, "_explore", NEIGHBOURS)
         self._timed(search, "_match", HOLES)
         self._timed(search, "_multiply", POWERS)
+        self._timed(search, "_fill_with_inner", INNER)
         self._timed(search, "_refine", REFINED)
         phase, draw = search.teller.phase, search.sampler.draw
 
@@ -158,6 +161,10 @@ class Watched:
                     made = search.powers.filled(contexts, most, pairs, threads, is_late)
                     made = np.concatenate([made, search.powers.pairs(most, threads, is_late)])
                 parts.append(self._remembered(made, POWERS))
+            if own.inner_at_start:
+                with self._apart(INNER):
+                    made = np.concatenate(filled_with_inner(search, contexts, is_late))
+                parts.append(self._remembered(made, INNER))
             if own.paired_at_start:
                 with self._apart(PAIRS):
                     pairing = Pairing(search.problem, table, own.pair_functions)

@@ -29,16 +29,14 @@ class SearchSettings:
     extra_steps, steps_at_once : int
         The most steps more, and how many at a time, that are made where the user gives no number
         and the search has not settled: two independent searches disagree, or the evidence grows.
-    far : float
-        Where the noise is known: so many times as far from the data, it has not settled.
-    max_time : float
-        Seconds after which a fit stops where the user gives neither steps nor a time.
+    far, max_time : float
+        Where the noise is known: so many times as far from the data, it has not settled. Seconds
+        after which a fit stops where the user gives neither steps nor a time.
     max_enumerated, max_enumerated_points : int
         Where the grammar has no more trees (trees times rows), all are weighed, none searched.
-    likeliest_trees : int
-        The likeliest trees before the data are seen, so many, are all weighed.
-    num_starts : int
-        Starts of the optimiser for a first look at a tree's constants.
+    likeliest_trees, num_starts : int
+        The likeliest trees before the data are seen, so many, are all weighed; starts of the
+        optimiser for a first look at a tree's constants.
     hopeless : float
         Nats below the likeliest tree so far: what can't come nearer is fitted roughly.
     raced_rows, hopeless_a_row : int, float
@@ -47,26 +45,22 @@ class SearchSettings:
         that one of those stands for.
     trees_at_once, points_at_once : int
         The most trees, and trees times rows, between two looks at the clock.
-    neighbours : int
-        Neighbours an island proposes, for each sample of a step.
-    from_prior, of_network : float
-        Draws from the prior and from the network, for each sample of a step.
-    refined : int
-        Trees a step, most promising first, in which small trees are put in the place of constants.
-    small_tokens, most_small, most_refinements : int
-        The largest of these, the most of them, and the most that come of one tree.
+    neighbours, from_prior, of_network : int, float, float
+        Neighbours an island proposes, and draws from the prior and from the network, for each
+        sample of a step.
+    refined, small_tokens, most_small, most_refinements : int
+        Trees a step, most promising first, in which small trees are put in the place of constants;
+        the largest of these, the most of them, and the most that come of one tree.
     varied_above : float
         The share of the posterior from which at the end the constants of a form are written out as
         numbers and put elsewhere.
     number_tokens, most_numbers, most_chained, most_numbered : int
         Of the numbers that constants are written as: the largest size, how many there are, alone
         and two together, and how many of either are tried for each sign of a constant.
-    table_functions, step_functions, table_contexts : int
-        Functions that the holes of contexts are filled with at the start and in each step, and
-        trees that the first contexts are made of: the likeliest before the data are seen.
-    most_matched_values : int
-        Contexts times functions times rows that are compared at the start: the likeliest contexts,
-        as many as this allows.
+    table_functions, step_functions, table_contexts, most_matched_values : int
+        Functions that the holes of contexts are filled with at the start and in each step; trees
+        that the first contexts are made of, the likeliest before the data are seen; contexts times
+        functions times rows that are compared at the start, the likeliest contexts first.
     matched_at_start, matched_trees, matched_a_step, matches_a_context : int
         Trees that come of the first contexts; trees a step that contexts are made of, and that come
         of those; functions that a context is filled with at most.

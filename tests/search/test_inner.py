@@ -13,7 +13,9 @@ from dvisr.expression import parse
 from dvisr.library import Library
 from dvisr.problem import Problem, make_problem
 from dvisr.search.forms import forms, make_algebra
-from dvisr.search.inner import InnerConstants, _Known, _left, _thinned
+from dvisr.search.inner import InnerConstants, _left
+from dvisr.search.inner_functions import Known
+from dvisr.search.inner_functions import thinned as thinned_of
 from dvisr.search.inverting import Tree
 from dvisr.search.legality import Legality
 from dvisr.search.matching import FACTOR, OFFSET, Contexts, Matching
@@ -37,7 +39,7 @@ def tokens_of(text: str) -> np.ndarray:
 
 
 def thinned(text: str) -> tuple[np.ndarray, np.ndarray]:
-    return _thinned(LIBRARY, tokens_of(text), X[:, :2])
+    return thinned_of(LIBRARY, tokens_of(text), X[:, :2])
 
 
 @pytest.mark.parametrize("text", ["a * c", "a + c", "a / c", "sin(a) - c", "1 / (c * a)", "c"])
@@ -78,7 +80,7 @@ def test_a_step_is_that_of_gauss_and_newton() -> None:
 
 
 def test_a_function_that_is_another_one_is_known() -> None:
-    known = _Known(len(X))
+    known = Known(len(X))
     exponential = thinned("exp(a * c)")
     assert not known.has(exponential[0])
     known.add(*exponential)

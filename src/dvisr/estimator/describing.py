@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ from dvisr.reporting import Subject, summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_WIDTH = 80  # of a line of code that is shown
 
 
 class DescribingMixin:
@@ -103,11 +104,16 @@ class DescribingMixin:
 
 
 def _call(named: dict[str, Any]) -> str:
-    words = [f"{name}={value!r}" for name, value in named.items()]
-    return textwrap.fill(
-        f"DVISRRegressor({', '.join(words)})", 80, subsequent_indent=" " * len("DVISRRegressor("),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    """As it would be written, in lines between the parameters."""
+    lines = ["DVISRRegressor("]
+    indent = " " * len(lines[0])
+    for number, (name, value) in enumerate(named.items()):
+        word = f"{name}={value!r}" + ("," if number < len(named) - 1 else "")
+        if number and len(lines[-1]) + 1 + len(word) > _WIDTH:
+            lines.append(indent + word)
+        else:
+            lines[-1] += f" {word}" if number else word
+    return "\n".join(lines) + ")"
 
 
 def _as_text(value: Any) -> str:

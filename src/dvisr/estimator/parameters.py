@@ -21,8 +21,9 @@ NOT_SAVED = ("run_dir", "verbose", "n_jobs", "warm_start")  # of one program and
 
 
 def parameters_of(model: TableRegressor) -> dict[str, Any]:
-    names = list(inspect.signature(type(model).__init__).parameters)[1:]
-    return {name: getattr(model, name) for name in names}
+    own = list(inspect.signature(type(model).__init__).parameters.values())[1:]
+    named = (one.name for one in own if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
+    return {name: getattr(model, name) for name in named}
 
 
 def changed(model: TableRegressor) -> dict[str, Any]:

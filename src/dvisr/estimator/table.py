@@ -1,6 +1,6 @@
 """What is fitted and answered, of tables that are checked already: `DVISRRegressor` without the
-interface of scikit-learn, which takes longer to import than many a table takes to fit. The commands
-fit with it."""
+interface of scikit-learn, which takes longer to import than many a table takes to fit. `dvisr fit`
+and `dvisr demo` fit with it."""
 
 from __future__ import annotations
 

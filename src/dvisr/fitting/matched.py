@@ -29,7 +29,7 @@ def said_by_the_data(search: Search, is_late: Callable[[], bool]) -> np.ndarray:
     found = [np.zeros((0, search.problem.grammar.max_tokens), dtype=np.int8)]
     contexts = None  # a limit may move, where something was compiled meanwhile
     with contextlib.suppress(OutOfTime):
-        if needs_contexts(own) and not is_late():
+        if _needs_contexts(own) and not is_late():
             with phase("matching parts of formulas to the data") as tell:
                 contexts = search.matching.likely_contexts(is_late)
                 if most := own.matched_at_start:
@@ -42,7 +42,7 @@ def said_by_the_data(search: Search, is_late: Callable[[], bool]) -> np.ndarray:
                 found.append(search.powers.pairs(most, threads, is_late, tell))
         if contexts is not None and own.inner_at_start and not is_late():
             with phase("looking for functions with a constant inside"):
-                found += _with_inner(search, contexts, is_late)
+                found += filled_with_inner(search, contexts, is_late)
         if own.paired_at_start and not is_late():
             with phase("pairing functions") as tell:
                 pairing = Pairing(search.problem, search.matching, own.pair_functions)
@@ -50,7 +50,7 @@ def said_by_the_data(search: Search, is_late: Callable[[], bool]) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _with_inner(
+def filled_with_inner(
     search: Search, contexts: Contexts, is_late: Callable[[], bool]
 ) -> list[np.ndarray]:
     """Functions with a constant inside: in the holes of likely contexts; by themselves, whatever
@@ -58,7 +58,7 @@ def _with_inner(
     own, inner, threads = search.settings.search, search.inner, search.engine.num_threads
     most = own.inner_at_start
     filled = inner.filled(contexts.first(_MOST_CONTEXTS), most, threads, is_late)
-    alone = inner.alone(contexts, _ALONE)
+    alone = inner.alone(contexts, _ALONE, is_late)
     if not len(alone) or is_late():
         return [filled, alone]
     places = search.matching.contexts_of(alone, is_late)
@@ -66,5 +66,14 @@ def _with_inner(
     return [filled, alone, functions, inner.filled(places, most, threads, is_late)]
 
 
-def needs_contexts(own: SearchSettings) -> bool:
+def list_functions(search: Search, is_late: Callable[[], bool]) -> None:
+    """Those that the start of a search fills contexts with."""
+    if _needs_contexts(search.settings.search):
+        with contextlib.suppress(OutOfTime), search.teller.phase("listing likely functions"):
+            search.matching  # noqa: B018
+            if search.settings.search.inner_at_start and not is_late():
+                search.inner  # noqa: B018
+
+
+def _needs_contexts(own: SearchSettings) -> bool:
     return bool(own.matched_at_start or own.powers_at_start or own.inner_at_start)

@@ -21,7 +21,7 @@ from dvisr.fitting import streams
 from dvisr.fitting.beside import beside, is_done_in_time
 from dvisr.fitting.data_network import make_network
 from dvisr.fitting.limits import Limit
-from dvisr.fitting.matched import needs_contexts, said_by_the_data
+from dvisr.fitting.matched import list_functions, said_by_the_data
 from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.progress import StepReport, Teller, likely_forms, report_of
 from dvisr.marginal import Engine
@@ -72,8 +72,7 @@ class Search:
         seed: int,
         num_threads: int | None = None,
     ) -> None:
-        self.problem = problem
-        self.settings = settings
+        self.problem, self.settings = problem, settings
         own, grammar = settings.search, problem.grammar
         self.num_allowed = count_trees(grammar)
         self.is_enumerated = (
@@ -91,8 +90,7 @@ class Search:
         self.visited = VisitedTrees(
             grammar.max_tokens, problem.tree_prior, self._algebra, self._fit
         )
-        self.num_samples = num_samples
-        self.seed = seed
+        self.num_samples, self.seed = num_samples, seed
         self.rng = np.random.default_rng(seed)
         self.history: list[StepReport] = []
         self.sampler = PriorSampler(grammar, problem.tree_prior)
@@ -127,13 +125,13 @@ class Search:
 
     @functools.cached_property
     def inner(self) -> InnerConstants:
-        most = self.settings.search.inner_functions
-        return InnerConstants(self.problem, self.matching, self._algebra, most)
+        own = self.settings.search
+        return InnerConstants(self.problem, self.matching, self._algebra, own.inner_functions)
 
     def continues(self, problem: Problem, settings: FitSettings, num_samples: int) -> bool:
         """Whether a search of that problem can go on from here."""
-        is_same = num_samples == self.num_samples and settings == self.settings
-        return is_same and self.problem.is_same_as(problem)
+        own = self.num_samples, self.settings
+        return own == (num_samples, settings) and self.problem.is_same_as(problem)
 
     def _fit(self, trees: np.ndarray, log_prior: np.ndarray) -> Looks:
         own = self.settings
@@ -220,18 +218,13 @@ class Search:
         """The likeliest trees before the data, what the network says of them, pairs of likely parts
         that fit them, and draws from the prior. The network, which often has the law, is left alone
         for a moment; then the pairs are worked out beside it, but visited after it, always."""
-        most, prior = self.settings.search.likeliest_trees, self.problem.tree_prior
+        prior = self.problem.tree_prior
         with self.teller.phase("listing the likeliest formulas before the data"):
-            trees, _ = listed(self.problem.grammar, prior, most)
+            trees, _ = listed(self.problem.grammar, prior, self.settings.search.likeliest_trees)
         if self.visit(trees, name="fitting the likeliest formulas before the data"):
             self.num_listed = len(trees)
             self.listed_share = float(np.exp(np.asarray(prior.log_prob(np, trees))).sum())
-        if needs_contexts(self.settings.search):
-            # While the network reads and draws.
-            with contextlib.suppress(OutOfTime), self.teller.phase("listing likely functions"):
-                self.matching  # noqa: B018
-                if self.settings.search.inner_at_start and not self._is_late():
-                    self.inner  # noqa: B018
+        list_functions(self, self._is_late)  # while the network reads and draws
         if self.network is not None:
             self.network.wait_for_draws(_MOMENT, self._is_late)
         (pairs,) = beside(self._pairs)
@@ -308,15 +301,14 @@ class Search:
     def _multiply(self, contexts: Contexts, island: int) -> None:
         """Products of powers of the columns in the holes of contexts."""
         own, threads = self.settings.search, self.engine.num_threads
-        if own.powers_a_step and not self._is_late():
-            most, pairs = own.powers_a_step, own.power_pairs_a_step
-            filled = self.powers.filled(contexts, most, pairs, threads, self._is_late)
-            self.visit(filled, [island])
+        if (most := own.powers_a_step) and not self._is_late():
+            pairs = own.power_pairs_a_step
+            self.visit(self.powers.filled(contexts, most, pairs, threads, self._is_late), [island])
 
     def _fill_with_inner(self, contexts: Contexts, island: int) -> None:
         """Functions with a constant inside in the holes of contexts."""
-        most, threads = self.settings.search.inner_a_step, self.engine.num_threads
-        if most and not self._is_late():
+        if (most := self.settings.search.inner_a_step) and not self._is_late():
+            threads = self.engine.num_threads
             self.visit(self.inner.filled(contexts, most, threads, self._is_late), [island])
 
     def _refine(self, parents: Parents, island: int) -> None:

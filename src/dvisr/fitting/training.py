@@ -16,8 +16,8 @@ from dvisr.fitting.limits import Limit
 from dvisr.fitting.network import AbstractNetwork
 from dvisr.fitting.search import Search
 
-_MOST_COMPARED = 128  # trees whose q is compared with their posterior: those that were taught
-_BATCHES_AT_ONCE = 4  # between two looks at the clock
+_MOST_COMPARED = 128  # trees whose q is compared with their posterior
+_BATCHES_AT_ONCE = 2  # between two looks at the clock
 
 
 def draw_afresh(
