@@ -2,13 +2,14 @@
 a second, and what a search of as many seconds finds without it.
 
     python -m benchmarks.moves run --data FOLDER [--seconds 5] [--processes 2] [--missing]
-    python -m benchmarks.moves added --data FOLDER    what came last: products of powers, and
-                                                      functions with a constant inside
+    python -m benchmarks.moves powers --data FOLDER    products of powers, which came later
+    python -m benchmarks.moves inside --data FOLDER    functions with a constant inside, which came
+                                                       last, on laws that have some
     python -m benchmarks.moves show
 
 `FOLDER` holds `feynman10`: laws of the Feynman Symbolic Regression Database with ten noisy rows
 each. The other cases are the seven laws of docs/fits.md, the formulas without noise of
-`benchmarks.noiseless`, and, for what came last, laws with constants inside. A search ends after so
+`benchmarks.noiseless`; for what came last, laws with constants inside. A search ends after so
 many seconds; nothing is weighed or taught after it. Programs are compiled before. Each process has
 one of the cores, so that all searches of a run have the same; of one core the start alone takes two
 seconds and more. What was measured goes to docs/moves.json as it comes (`--missing` goes on with a
@@ -22,7 +23,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
-import itertools
 import json
 import multiprocessing
 import os
@@ -43,7 +43,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 FOUND, PAGE = DOCS / "moves.json", DOCS / "speed.md"
 _LAWS, _SEVEN, _NOISELESS = "laws of ten rows", "laws of docs/fits.md", "formulas without noise"
 _INSIDE = "laws with constants inside"
-ADDED = (POWERS, INNER)
+# By what is measured: its place in the file, and the kinds of move that are left out in turn.
+ADDED = {"powers": ("added", (POWERS,)), "inside": ("inside", (INNER,))}
 # As they were typed when such functions began to be looked for: 40 rows, noise of a hundredth.
 INSIDE: dict[str, Callable[..., Any]] = {
     "2.5 exp(-0.7 a) + 1.3 b": lambda a, b: 2.5 * np.exp(-0.7 * a) + 1.3 * b,
@@ -82,14 +83,15 @@ class Case:
     is_found: Callable[[tuple[int, ...], Any], bool]
 
 
-def names(folder: Path, with_inside: bool) -> list[tuple[str, str]]:
-    """Of all cases: group and name."""
+def names(folder: Path, kinds: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Of the cases that these kinds of move are tried on: group and name."""
     from benchmarks.fits import LAWS
 
+    if INNER in kinds:
+        return [(_INSIDE, name) for name in INSIDE]
     found = [(_LAWS, path.stem) for path, _ in feynman_cases(folder / "feynman10")]
     found += [(_SEVEN, name) for name in LAWS]
-    found += [(_NOISELESS, formula.name) for formula in noiseless.FORMULAS]
-    return found + ([(_INSIDE, name) for name in INSIDE] if with_inside else [])
+    return found + [(_NOISELESS, formula.name) for formula in noiseless.FORMULAS]
 
 
 def case_of(folder: Path, group: str, name: str) -> Case:
@@ -190,7 +192,7 @@ def measure(
     for number in range(processes):
         cores.put(own[number % len(own)])
     with ProcessPoolExecutor(processes, spawned, _keep_to_a_core, (cores,)) as pool:
-        cases = names(folder, kinds == ADDED)
+        cases = names(folder, kinds)
         left = [(group, name) for group, name in cases if name not in done]
         for work in [pool.submit(measured, folder, *one, seconds, kinds) for one in left]:
             yield work.result()
@@ -263,8 +265,8 @@ def dropped_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def added_table(rows: list[dict[str, Any]]) -> str:
-    """Of the kinds of move that were added last: for each a line for each group of cases."""
+def added_table(found: dict[str, list[dict[str, Any]]]) -> str:
+    """Of the kinds of move that were added later: for each a line for each group of cases."""
     lines = [
         "| with all moves, and without one kind | cases | seconds | of the posterior, visited by "
         "it first | in a second | it was the first to visit the likeliest | the formula comes "
@@ -272,13 +274,15 @@ def added_table(rows: list[dict[str, Any]]) -> str:
         "for |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for kind, group in itertools.product(ADDED, dict.fromkeys(row["group"] for row in rows)):
+    of_kind = [(kind, found.get(place, [])) for place, (kind,) in ADDED.values()]
+    groups = [(k, rows, g) for k, rows in of_kind for g in dict.fromkeys(r["group"] for r in rows)]
+    for kind, rows, group in groups:
         own = [row for row in rows if row["group"] == group]
         whole = {row["name"]: row for row in own if row["without"] is None}
         others = {row["name"]: row for row in own if row["without"] == kind}
-        found = sum(row["is_found"] for row in whole.values())
+        firsts = sum(row["is_found"] for row in whole.values())
         lines.append(
-            f"| {kind} | {group}, {len(whole)} of them | {_of_the_whole(kind, whole)} | {found} | "
+            f"| {kind} | {group}, {len(whole)} of them | {_of_the_whole(kind, whole)} | {firsts} | "
             f"{_without(others, whole)} |"
         )
     return "\n".join(lines) + "\n"
@@ -288,7 +292,7 @@ def tables(found: dict[str, list[dict[str, Any]]]) -> str:
     rows = found["searches"]
     groups = dict.fromkeys(row["group"] for row in rows)
     made = [table([row for row in rows if row["group"] == group]) for group in groups]
-    return "\n".join([*made, added_table(found.get("added", [])), dropped_table(found["dropped"])])
+    return "\n".join([*made, added_table(found), dropped_table(found["dropped"])])
 
 
 def _write(found: dict[str, list[dict[str, Any]]]) -> None:
@@ -307,18 +311,17 @@ def show() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["run", "added", "show"])
+    parser.add_argument("what", choices=["run", *ADDED, "show"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
     asked = parser.parse_args()
     if asked.what != "show":
-        found: dict[str, list[Any]] = {"searches": [], "added": [], "dropped": []}
+        found: dict[str, list[Any]] = {"searches": [], "added": [], "inside": [], "dropped": []}
         found |= json.loads(FOUND.read_text()) if FOUND.exists() else {}
-        place = "searches" if asked.what == "run" else "added"
-        others = tuple(kind for kind in WITHOUT if kind not in ADDED)
-        kinds = ADDED if place == "added" else others
+        others = tuple(kind for kind in WITHOUT if kind not in (POWERS, INNER))
+        place, kinds = ADDED.get(asked.what, ("searches", others))
         found[place] = found[place] if asked.missing else []
         done = {row["name"] for row in found[place]}
         for made in measure(asked.data, asked.seconds, asked.processes, done, kinds):

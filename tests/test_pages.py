@@ -30,7 +30,7 @@ from benchmarks import (
 from benchmarks.beyond import constants_recipes, ladder
 from benchmarks.beyond_shown import WANTED, tables
 from benchmarks.pages import with_tables
-from benchmarks.watched import POWERS, WITHOUT
+from benchmarks.watched import WITHOUT
 from tools import command_page
 
 import dvisr
@@ -114,10 +114,13 @@ def test_what_a_fit_takes_is_the_measurement() -> None:
     }
     assert with_tables(page, made) == page
     assert set(found["limits"]) == set(limits.TABLES)
-    for place, expected in (("searches", {*WITHOUT} - {POWERS}), ("added", {POWERS})):
+    sizes = {"searches": [7, 41, 42], "added": [7, 41, 42], "inside": [14]}
+    added = {place: {*kinds} for place, kinds in moves.ADDED.values()}
+    kept = {*WITHOUT}.difference(*added.values())
+    for place, expected in {"searches": kept, **added}.items():
         searches = [(row["group"], row["name"], row["without"]) for row in found["moves"][place]]
         cases, kinds = {case[:2] for case in searches}, {kind for *_, kind in searches}
-        assert sorted(collections.Counter(group for group, _ in cases).values()) == [7, 41, 42]
+        assert sorted(collections.Counter(group for group, _ in cases).values()) == sizes[place]
         assert len(searches) == len({*searches}) == len(cases) * len(kinds)
         assert kinds == {None, *expected}
     assert not {row["without"] for row in found["moves"]["dropped"]} & {*WITHOUT}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import threading
@@ -16,6 +17,8 @@ from sklearn.exceptions import NotFittedError
 
 from dvisr import DVISRRegressor, load, plots
 from dvisr.constants import AbstractConstantPrior, constant_prior
+from dvisr.estimator.describing import _call
+from dvisr.estimator.parameters import changed, parameters_of
 from dvisr.neighbours import OURS
 from dvisr.posterior import predictive
 from dvisr.posterior.of_function import function_draws
@@ -262,3 +265,23 @@ def test_the_examples_of_the_page_run(fitted: DVISRRegressor) -> None:
     front = {name: fitted.front_[name].to_numpy() for name in ("complexity", "loss", "probability")}
     axes = plots.plot_front(front["complexity"], front["loss"], front["probability"])
     np.testing.assert_array_equal(np.asarray(axes.lines[0].get_xdata()), front["complexity"])
+
+
+def test_the_call_that_is_shown_is_the_call() -> None:
+    """Python that makes the same estimator, whatever its parameters hold."""
+    model = quick(run_dir="a folder of many words " * 6, max_constants=None, tree_prior="uniform")
+    text = _call(changed(model))
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    made: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    assert DVISRRegressor(**made).get_params() == model.get_params()
+    assert "\n" in text
+    assert text.count("\n") < len(made)
+
+
+def test_a_subclass_may_take_more_words() -> None:
+    class Own(DVISRRegressor):
+        def __init__(self, max_tokens: int = 3, **others: Any) -> None:
+            super().__init__(max_tokens=max_tokens, **others)
+
+    assert parameters_of(Own()) == {"max_tokens": 3}

@@ -150,3 +150,37 @@ def test_languages_without_a_place_for_it(options: dict[str, Any]) -> None:
     assert inner.alone(contexts, 50).shape == (0, 15)
     nothing = Contexts([], np.zeros(0), np.zeros((0, len(X))), np.zeros((0, len(X))))
     assert len(inner.filled(nothing, 5)) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("1 / (a + c)", 280.0, 400.0),
+        ("log(a + c)", 1e3, 1e4),
+        ("sin(a * c)", 0.0, 0.02),
+        ("exp(a * c)", 0.0, 1e-3),
+    ],
+)
+def test_a_column_may_have_any_unit(text: str, low: float, high: float) -> None:
+    rows = np.linspace(low, high, 20)[:, None] * np.ones(2)
+    values, _ = thinned_of(LIBRARY, tokens_of(text), rows)
+    assert len(values) > 2
+
+
+@pytest.mark.parametrize("function", ["1 / (a + c)", "exp(b * c)"])
+def test_what_is_there_exactly_is_among_the_first(function: str) -> None:
+    """Whatever is as near before the step along the slope; with a factor and an offset or not."""
+    y = np.asarray(Tree(LIBRARY, tokens_of(function), X[:, :2], [1.3]).values[0])
+    problem = problem_of(y, operators=WORDS)
+    inner, matching = inner_of(problem)
+    best = inner.filled(matching.likely_contexts().of_nothing(), 3)
+    algebra = make_algebra(problem.grammar.library, symmetric_constants=True)
+    ways = (function, f"({function}) * c", f"{function} + c", f"({function}) * c + c")
+    same = forms(np.array([as_row(problem, way) for way in ways]), algebra)
+    assert np.isin(forms(best, algebra), same).any()
+
+
+def test_large_weights_are_no_overflow() -> None:
+    problem = problem_of(1e-60 * np.exp(-1.3 * A), operators=WORDS)
+    inner, matching = inner_of(problem)
+    assert len(inner.filled(matching.likely_contexts(), 20)) == 20

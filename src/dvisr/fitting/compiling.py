@@ -35,6 +35,7 @@ def compile_kernels() -> None:
         search.matching.filled(contexts, 4)
         search.powers.filled(contexts, 4, 100)
         search.powers.pairs(4, 1)
+        search.inner.filled(contexts, 4)
         weigh(Engine.of(problem), search.visited.trees[0], search.rng)
 
 

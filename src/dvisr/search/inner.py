@@ -4,7 +4,8 @@ If y = C(g), then C undone on y says what g must be. A table of functions (`sear
 constants, and what is fitted to a hole in closed form is a factor and an offset alone. Here the
 likeliest functions of one constant that is neither are worked out at values of it so near each
 other that g is seldom missed between two; from the nearest, one step along the slope by the
-constant tells how near g would come. What is written has a constant in that place: the fit finds its value.
+constant tells how near g would come. What is written has a constant in that place, and the fit
+finds its value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dvisr.library.threads import for_each
 from dvisr.problem import Problem
 from dvisr.search.forms import Algebra
 from dvisr.search.inner_functions import APART, inner_functions
+from dvisr.search.inner_scoring import nearest_entries
 from dvisr.search.legality import Legality
 from dvisr.search.matching import COSTS, FACTOR, OFFSET, Contexts, Matching
 
@@ -25,7 +27,6 @@ _FURTHEST = 1.5  # times the angle above: as far as a step along the slope is be
 _CONSTANT = -5.0  # nats that the constant inside costs, at a guess
 _CONTEXTS_AT_ONCE = 64
 _NEAR = 5  # times as many functions as are kept are looked at again after a step
-_CANCELLED = 1e-10  # of a sum of squares: what is less is what rounding leaves
 _COUNTS = np.array([0, 1, 1, 2])  # of constants, by kind: of a factor, of an offset
 
 
@@ -114,34 +115,16 @@ class InnerConstants:
         targets, weights = contexts.targets[part], contexts.weights[part]
         # The order is that of cost + log prior - half * log(left).
         offset = float(np.exp((COSTS[FACTOR] - COSTS[FACTOR | OFFSET]) / half))
-        both = self._constants_around(contexts.tokens[part]) + 3 <= self._most_constants
-        both &= bool(np.isfinite(costs[FACTOR | OFFSET]))
+        has_offset = self._constants_around(contexts.tokens[part]) + 3 <= self._most_constants
+        has_offset &= bool(np.isfinite(costs[FACTOR | OFFSET]))
+        found = np.zeros((len(targets), count), dtype=np.int64)
         with np.errstate(all="ignore"):
-            weights = weights / weights.sum(axis=1, keepdims=True)
-            weighted = weights * targets
-            cross, squares = weighted @ own.values.T, weights @ own.squares.T
-            sums, first = weights @ own.values.T, weighted.sum(axis=1)[:, None]
-            whole = (weighted * targets).sum(axis=1)[:, None]
-            floor = self._matching.floor / contexts.weights[part].sum(axis=1)[:, None]
-            explained = cross**2 / squares
-            centred = (cross - first * sums) ** 2 / (squares - sums**2)
-            least = _CANCELLED * whole
-            left = np.maximum(whole - explained, least)
-            beside = np.maximum(whole - first**2 - centred, least)
-            beside = np.where(both[:, None], offset * (beside + floor), np.inf)
-            left = np.minimum(left + floor, beside)
-            left *= np.exp(-own.log_prior / half)
-        left = np.where(np.isfinite(left), left, np.inf)
-        # Of each function the best of its entries, then the best functions.
-        starts = np.flatnonzero(np.diff(own.number, prepend=-1))
-        of_function = np.minimum.reduceat(left, starts, axis=1)
-        chosen = np.argsort(of_function, axis=1, kind="stable")[:, :count]
-        ends = np.append(starts[1:], len(own.number))
-        found = np.zeros((len(left), count), dtype=np.int64)
-        for row, functions in enumerate(chosen):
-            for place, function in enumerate(functions):
-                within = left[row, starts[function] : ends[function]]
-                found[row, place] = starts[function] + int(within.argmin())
+            total = weights.sum(axis=1)
+            nearest_entries(
+                np.ascontiguousarray(targets), weights / total[:, None], own.by_row, own.starts,
+                np.exp(-own.log_prior[own.starts[:-1]] / half), has_offset, offset,
+                self._matching.floor / total, found,
+            )  # fmt: skip
         return found
 
     def _scores(

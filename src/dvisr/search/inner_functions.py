@@ -55,8 +55,13 @@ class InnerFunctions:
         return np.array([len(tokens) for tokens in self.trees], dtype=np.int64)
 
     @functools.cached_property
-    def squares(self) -> np.ndarray:
-        return self.values**2
+    def by_row(self) -> np.ndarray:
+        return np.ascontiguousarray(self.values.T)
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """The first entry of each function, and the number of all."""
+        return np.searchsorted(self.number, np.arange(len(self.trees) + 1))
 
 
 def inner_functions(problem: Problem, X: np.ndarray, algebra: Algebra, most: int) -> InnerFunctions:

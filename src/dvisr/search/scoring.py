@@ -8,7 +8,7 @@ import numpy as np
 from dvisr.library.compiling import compiled
 
 _KINDS = 4  # g, g * c, g + c, g * c + c
-_BLOCK = 256  # functions that are compared at once: their values stay in a core's nearest cache
+BLOCK = 256  # functions that are compared at once: their values stay in a core's nearest cache
 
 
 @compiled
@@ -23,7 +23,7 @@ def _insert(function, kind, score, functions, kinds, scores):
 
 
 @compiled
-def _sums(values, start, stop, targets, weights, sums):
+def sums_over_rows(values, start, stop, targets, weights, sums):
     """Weighted sums over the rows of g, g^2 and t g, for a block of functions."""
     count = stop - start
     one, two, three = sums[0, :count], sums[1, :count], sums[2, :count]
@@ -91,20 +91,20 @@ def match(
 ):  # fmt: skip
     """The score is that of the log joint, about: -half log(squares + floor) + log prior."""
     num_contexts, num_functions = targets.shape[0], len(table_prior)
-    sums, least, squares = np.empty((3, _BLOCK)), np.empty(_BLOCK), np.empty(_KINDS)
+    sums, least, squares = np.empty((3, BLOCK)), np.empty(BLOCK), np.empty(_KINDS)
     shares, limits = np.exp(table_prior / half), np.full((num_contexts, _KINDS), np.inf)
     whole = np.empty((num_contexts, 3))
     for context in range(num_contexts):
         target, weight = targets[context], weights[context]
         whole[context, 0], whole[context, 1] = weight.sum(), (weight * target).sum()
         whole[context, 2] = (weight * target**2).sum()
-    for start in range(0, num_functions, _BLOCK):
-        stop = min(start + _BLOCK, num_functions)
+    for start in range(0, num_functions, BLOCK):
+        stop = min(start + BLOCK, num_functions)
         block, of_block = least[: stop - start], shares[start:stop]
         for context in range(num_contexts):
             one, t, tt = whole[context]
             own = limits[context]
-            _sums(values, start, stop, targets[context], weights[context], sums)
+            sums_over_rows(values, start, stop, targets[context], weights[context], sums)
             if _least(one, t, tt, sums, of_block, floor, own[0], block) == 0:
                 continue
             for place in range(stop - start):
